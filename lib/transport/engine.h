@@ -845,6 +845,18 @@ bool qp_sends_wait(const struct qp *qp);
 void engine_qp_query(const struct qp *qp, struct qp_attr *attr);
 
 /**
+ * Why engine_qp_modify() has returned -EINVAL for these arguments. The owner worker.
+ *
+ * @param qp  The queue pair, in the same state.
+ * @param attr  As there.
+ * @param mask  As there.
+ * @param max_mtu  As there.
+ * @param out  Its cause and details are set, if there is one.
+ */
+void engine_qp_modify_why(const struct qp *qp, const struct qp_attr *attr, uint32_t mask,
+                          uint32_t max_mtu, struct incident *out);
+
+/**
  * Put a queue pair into the error state: its work is flushed. The owner worker.
  *
  * @param e  The engine.

@@ -5,6 +5,7 @@
 usage: run_why.py --build DIR [--match TEXT] WHY_CASES"""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -12,6 +13,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import uroce_kit as kit
 
 WR_ID = 4711
+USER = "65534"
+WORKERS = (1, 2)
 COPY = {"UROCE_MR": "copy"}
 # The case; the cause that vendor_err names, and the cause that is behind it (the same, if it is not the peer's); a rule of
 # `uroce fault` or an environment that it needs.
@@ -62,6 +65,12 @@ CASES = [
     ("local_invalidate_region", "local_invalidate", "local_invalidate"),
     ("bind_without_right", "window_bind", "window_bind"),
     ("cq_overrun", None, "cq_overrun"),
+    ("modify_reset_to_rts", None, "modify_transition"),
+    ("modify_without_psn", None, "modify_missing"),
+    ("modify_with_timeout", None, "modify_unexpected"),
+    ("modify_reads", None, "modify_value"),
+    ("modify_gid_index", None, "modify_source_gid"),
+    ("modify_without_grh", None, "modify_address"),
     ("ud_no_receive", None, "receive_queue_empty"),
     ("ud_receive_without_grh", None, "receive_too_small"),
     ("ud_too_long", "datagram_too_long", "datagram_too_long"),
@@ -71,7 +80,8 @@ CASES = [
     ("flushed", "refused_access", "remote_key_unknown"),
 ]
 # No completion with an error comes of these.
-LEAVE = ("no_neighbour", "cq_overrun", "ud_no_receive", "ud_receive_without_grh")
+LEAVE = ("no_neighbour", "cq_overrun", "ud_no_receive", "ud_receive_without_grh", "modify_reset_to_rts", "modify_without_psn",
+         "modify_with_timeout", "modify_reads", "modify_gid_index", "modify_without_grh")
 
 
 def why(daemon, *arguments, status=0):
@@ -161,6 +171,28 @@ def questions(daemon, program):
         raise kit.Failure("--all does not show all")
 
 
+def other_users(daemon, program):
+    """A user sees what failed in programs of this user, and nothing of others."""
+    if os.geteuid() or not shutil.which("setpriv"):
+        raise kit.Skipped("needs root and setpriv")
+    os.chmod(os.path.dirname(daemon.socket), 0o755)
+    os.chmod(daemon.socket, 0o666)
+    other = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"]
+    mine, _ = run_case(daemon, program, "wrong_rkey", None)
+    run = subprocess.run([*other, program, "wrong_lkey", "wait"], env=daemon.environment(), capture_output=True, text=True,
+                         timeout=20)
+    expect((run.returncode, run.stdout.split()[1:]), (0, ["4", "1"]), run.stderr)
+    run = subprocess.run([*other, daemon.build.uroce, "why", "--json", "--all", "--socket", daemon.socket], capture_output=True,
+                         text=True, timeout=20)
+    seen = json.loads(run.stdout)
+    expect({row["uid"] for row in seen}, {int(USER)}, run.stdout)
+    expect(seen[0]["cause"], "local_key_unknown")
+    everything = incidents(daemon)
+    expect({row["uid"] for row in everything}, {0, int(USER)})
+    if mine not in [row["pid"] for row in everything]:
+        raise kit.Failure("root does not see everything")
+
+
 def bad_questions(daemon, program):
     for question in (["x"], ["-1"], ["16777216"], ["wr_id="], ["wr_id=x"], ["wr_id=99999999999999999999"], ["pid="],
                      ["code="], ["code=x"], [""], ["1", "2"], ["--no-such-option"]):
@@ -175,17 +207,28 @@ def without_daemon(daemon, program):
         raise kit.Failure(f"exit status {run.returncode}: {run.stdout}{run.stderr}")
 
 
+def name_of(case):
+    rule = case[3] if len(case) > 3 and isinstance(case[3], str) else ""
+    return f"{case[0]}{', ' + rule if rule else ''}: {case[2]}"
+
+
 def main():
     arguments = kit.point_arguments("program")
-    daemon = kit.Daemon(kit.Build(arguments.build), kit.scratch_folder(), arguments=(kit.FIXED_LOOPBACK, "--workers", "1"))
-    points = [(f"{case[0]} {case[3] if len(case) > 3 and isinstance(case[3], str) else ''}: {case[2]}",
-               lambda case=case: disaster(daemon, arguments.program, *case)) for case in CASES]
-    points += [(point.__name__, lambda point=point: point(daemon, arguments.program))
-               for point in (questions, bad_questions, without_daemon)]
+    daemons, points = [], []
+    folder = kit.scratch_folder()
+    for workers in WORKERS:
+        daemon = kit.Daemon(kit.Build(arguments.build), folder, f"uroced{workers}",
+                            (kit.FIXED_LOOPBACK, "--workers", str(workers)))
+        daemons.append(daemon)
+        points += [(f"{name_of(case)}, workers: {workers}",
+                    lambda daemon=daemon, case=case: disaster(daemon, arguments.program, *case)) for case in CASES]
+        points += [(f"{point.__name__}, workers: {workers}", lambda daemon=daemon, point=point: point(daemon, arguments.program))
+                   for point in (questions, other_users, bad_questions, without_daemon)]
     try:
         return kit.run_points(points, arguments.match)
     finally:
-        daemon.stop()
+        for daemon in daemons:
+            daemon.stop()
 
 
 if __name__ == "__main__":

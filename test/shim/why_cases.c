@@ -4,6 +4,7 @@
  * "wr_id STATUS VENDOR_ERR" of the first completion with an error, or "none", and ends without
  * tidying up. Run by run_why.py, which asks `uroce why` afterwards.
  */
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -625,6 +626,94 @@ static void cq_overrun(void)
     }
 }
 
+/* ---- calls that fail ---- */
+
+static void expect_einval(const struct ibv_qp_attr *attr, int mask)
+{
+    struct ibv_qp_attr a_ = *attr;
+
+    check(ibv_modify_qp(a.qp, &a_, mask) == EINVAL, "ibv_modify_qp fails with EINVAL");
+}
+
+static void begin_init(void)
+{
+    open_device();
+    make_end(&a);
+    check(!to_init(&a), "INIT");
+}
+
+static struct ibv_qp_attr rtr(void)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+                               .path_mtu = IBV_MTU_1024,
+                               .dest_qp_num = 17,
+                               .max_dest_rd_atomic = 1,
+                               .min_rnr_timer = 1,
+                               .ah_attr = {.is_global = 1, .port_num = 1}};
+
+    attr.ah_attr.grh.dgid = own_gid();
+    return attr;
+}
+
+#define RTR_MASK                                                                    \
+    (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | \
+     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+
+static void modify_reset_to_rts(void)
+{
+    open_device();
+    make_end(&a);
+    expect_einval(&(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS}, IBV_QP_STATE);
+}
+
+static void modify_without_psn(void)
+{
+    struct ibv_qp_attr attr;
+
+    begin_init();
+    attr = rtr();
+    expect_einval(&attr, RTR_MASK & ~IBV_QP_RQ_PSN);
+}
+
+static void modify_with_timeout(void)
+{
+    struct ibv_qp_attr attr;
+
+    begin_init();
+    attr = rtr();
+    expect_einval(&attr, RTR_MASK | IBV_QP_TIMEOUT);
+}
+
+static void modify_reads(void)
+{
+    struct ibv_qp_attr attr;
+
+    begin_init();
+    attr = rtr();
+    attr.max_dest_rd_atomic = 255;
+    expect_einval(&attr, RTR_MASK);
+}
+
+static void modify_gid_index(void)
+{
+    struct ibv_qp_attr attr;
+
+    begin_init();
+    attr = rtr();
+    attr.ah_attr.grh.sgid_index = 200;
+    expect_einval(&attr, RTR_MASK);
+}
+
+static void modify_without_grh(void)
+{
+    struct ibv_qp_attr attr;
+
+    begin_init();
+    attr = rtr();
+    attr.ah_attr.is_global = 0;
+    expect_einval(&attr, RTR_MASK);
+}
+
 /* ---- datagrams ---- */
 
 static struct ibv_ah *make_ah(void)
@@ -773,6 +862,12 @@ static const struct {
     CASE(local_invalidate_region),
     CASE(bind_without_right),
     CASE(cq_overrun),
+    CASE(modify_reset_to_rts),
+    CASE(modify_without_psn),
+    CASE(modify_with_timeout),
+    CASE(modify_reads),
+    CASE(modify_gid_index),
+    CASE(modify_without_grh),
     CASE(ud_no_receive),
     CASE(ud_receive_without_grh),
     CASE(ud_too_long),

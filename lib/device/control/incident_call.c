@@ -15,18 +15,49 @@ struct incident_program session_program(const struct session *sn)
     return p;
 }
 
-void incident_of_resolve(struct session *sn, uint32_t qpn, uint32_t dest_qpn,
-                         const uint8_t dgid[16], int err)
+static void keep(struct session *sn, uint32_t qpn, struct incident *i)
 {
-    struct incident i = {.kind = INCIDENT_CALL,
-                         .cause = err == -EHOSTUNREACH ? CAUSE_no_neighbour : CAUSE_no_route,
-                         .time = sn->rnic->config.clock(),
-                         .qpn = qpn,
-                         .dest_qpn = dest_qpn,
-                         .program = session_program(sn)};
+    i->kind = INCIDENT_CALL;
+    i->time = sn->rnic->config.clock();
+    i->qpn = qpn;
+    i->program = session_program(sn);
+    incident_put(&sn->device->calls, i);
+}
 
-    if (err != -EHOSTUNREACH && err != -ENETUNREACH)
+/* What makes device_resolve refuse an address. */
+static void judge_address(const struct device *d, const struct ah_attr *attr, struct incident *i)
+{
+    if (attr->is_global &&
+        (attr->sgid_index >= d->gids.len || !d->gids.entry[attr->sgid_index].valid)) {
+        i->cause = CAUSE_modify_source_gid;
+        i->detail[0] = attr->sgid_index;
         return;
-    memcpy(i.dgid, dgid, sizeof(i.dgid));
-    incident_put(&sn->device->calls, &i);
+    }
+    i->cause = CAUSE_modify_address;
+    i->detail[0] = attr->is_global;
+    i->detail[1] = attr->port_num;
+    i->detail[2] = attr->sl;
+}
+
+void incident_of_resolve(struct session *sn, uint32_t qpn, uint32_t dest_qpn,
+                         const struct ah_attr *attr, int err)
+{
+    struct incident i = {.dest_qpn = dest_qpn};
+
+    if (err == -EHOSTUNREACH)
+        i.cause = CAUSE_no_neighbour;
+    else if (err == -ENETUNREACH)
+        i.cause = CAUSE_no_route;
+    else if (err == -EINVAL)
+        judge_address(sn->device, attr, &i);
+    else
+        return;
+    memcpy(i.dgid, attr->dgid, sizeof(i.dgid));
+    keep(sn, qpn, &i);
+}
+
+void incident_of_modify(struct session *sn, uint32_t qpn, struct incident *i)
+{
+    if (i->cause)
+        keep(sn, qpn, i);
 }

@@ -5,14 +5,17 @@
 
 #include "incident.h"
 
+struct ah_attr;
 struct session;
 
 /* Whose a session's objects are. */
 struct incident_program session_program(const struct session *sn);
 
 /* The way to an address was asked for, for a queue pair or (qpn 0) an address handle; err is what
- * came of it. Keeps an incident if there is none. */
+ * came of it. Keeps an incident if there is no way. */
 void incident_of_resolve(struct session *sn, uint32_t qpn, uint32_t dest_qpn,
-                         const uint8_t dgid[16], int err);
+                         const struct ah_attr *attr, int err);
+/* A call about a queue pair failed, for the cause in *i, if it has one. */
+void incident_of_modify(struct session *sn, uint32_t qpn, struct incident *i);
 
 #endif

@@ -23,7 +23,7 @@ int ah_create(struct session *sn, struct ctl_call *call)
         return -EINVAL;
     err = device_resolve(sn->device, &rq->attr, &av, &mtu);
     if (err) {
-        incident_of_resolve(sn, 0, 0, rq->attr.dgid, err);
+        incident_of_resolve(sn, 0, 0, &rq->attr, err);
         return err;
     }
     ah = object_create(sn, OBJ_AH, sizeof(*ah));

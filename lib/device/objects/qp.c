@@ -342,6 +342,7 @@ struct modify_call {
     uint32_t max_mtu;
     bool held;
     int err;
+    struct incident why; /* with -EINVAL */
 };
 
 static void modify_qp(struct worker *w, void *arg)
@@ -355,6 +356,8 @@ static void modify_qp(struct worker *w, void *arg)
     }
     m->err = engine_qp_modify(qp_object_engine(m->q), dq->qp, &m->attr, m->mask, m->av, m->max_mtu,
                               m->q->o.session->rnic->config.clock());
+    if (m->err == -EINVAL)
+        engine_qp_modify_why(dq->qp, &m->attr, m->mask, m->max_mtu, &m->why);
     if (!m->err && m->av)
         engine_qp_hold(qp_object_engine(m->q), dq->qp, m->held);
 }
@@ -419,6 +422,7 @@ static int modify_step(struct modify_call *m)
     qp_object_call(q, modify_qp, m);
     if (m->err) {
         uncharge_reads(q, more);
+        incident_of_modify(q->o.session, q->o.handle, &m->why);
         return m->err;
     }
     q->reads_memory += more;
@@ -459,16 +463,18 @@ int qp_object_modify_by(struct session *sn, struct ctl_modify_qp *rq)
                             .max_mtu = device_mtu_code(sn->device->info.mtu)};
     uint32_t all = rq->mask, mtu;
     struct address_vector av;
+    bool resolved;
     int err;
 
     rq->done = 0;
     for (unsigned i = 0; i < ARRAY_SIZE(rq->next); i++)
         all |= rq->next[i].mask;
     err = check_modify(sn, m.q, rq, all);
-    if (!err && (all & QPA_AV))
+    resolved = !err && (all & QPA_AV);
+    if (resolved)
         err = device_resolve(sn->device, &rq->attr.ah, &av, &mtu);
-    if (err && m.q)
-        incident_of_resolve(sn, rq->qpn, rq->attr.dest_qpn, rq->attr.ah.dgid, err);
+    if (err && resolved)
+        incident_of_resolve(sn, rq->qpn, rq->attr.dest_qpn, &rq->attr.ah, err);
     if (err)
         return err; /* -EINPROGRESS: dispatched again, and no step is done */
     /* A router on the path may have reported a smaller MTU than the port's. */

@@ -2,6 +2,7 @@
 /* What failed lately, in JSON. Names are stable, as programs read them. */
 #include "show/show.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "control/session_state.h"
@@ -68,22 +69,67 @@ static json_t *rights(uint64_t access)
     return json_string("local read");
 }
 
+/* Attributes as ibv_modify_qp names them. */
+static json_t *attributes(uint64_t mask)
+{
+    static const char *const name[] = {"STATE",
+                                       "CUR_STATE",
+                                       "EN_SQD_ASYNC_NOTIFY",
+                                       "ACCESS_FLAGS",
+                                       "PKEY_INDEX",
+                                       "PORT",
+                                       "QKEY",
+                                       "AV",
+                                       "PATH_MTU",
+                                       "TIMEOUT",
+                                       "RETRY_CNT",
+                                       "RNR_RETRY",
+                                       "RQ_PSN",
+                                       "MAX_QP_RD_ATOMIC",
+                                       "ALT_PATH",
+                                       "MIN_RNR_TIMER",
+                                       "SQ_PSN",
+                                       "MAX_DEST_RD_ATOMIC",
+                                       "PATH_MIG_STATE",
+                                       "CAP",
+                                       "DEST_QPN"};
+    char text[ARRAY_SIZE(name) * 32] = "";
+
+    for (unsigned i = 0; i < ARRAY_SIZE(name); i++)
+        if (mask >> i & 1)
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "%sIBV_QP_%s",
+                     *text ? " " : "", name[i]);
+    return json_string(*text ? text : "other");
+}
+
+static bool is_named(const char *name, size_t len, const char *const *list)
+{
+    for (; *list; list++)
+        if (len == strlen(*list) && !memcmp(name, *list, len))
+            return true;
+    return false;
+}
+
 /* A detail: a number, unless its name says that it stands for one of a few words. */
 static json_t *detail_value(const char *name, size_t len, uint64_t v)
 {
+    static const char *const masks[] = {"missing", "unexpected", "attribute", NULL};
+    static const char *const states[] = {"from", "to", "peer_state", NULL};
     const char *text = NULL;
 
-    if (len == 5 && !memcmp(name, "right", 5))
+    if (is_named(name, len, (const char *const[]){"right", NULL}))
         return rights(v);
-    if (len == 6 && !memcmp(name, "opcode", 6))
-        text = operation_name(v);
-    else if (len == 6 && !memcmp(name, "packet", 6))
-        text = v < 256 && opcode_table[v].name ? opcode_table[v].name : "?";
-    else if (len == 6 && !memcmp(name, "reason", 6))
-        text = v < DROP_COUNT ? drop_name((enum drop)v) : "?";
-    else if (len == 10 && !memcmp(name, "peer_state", 10))
+    if (is_named(name, len, masks))
+        return attributes(v);
+    if (is_named(name, len, states))
         text = qp_state_name((uint32_t)v);
-    else if (len == 7 && !memcmp(name, "qp_type", 7))
+    else if (is_named(name, len, (const char *const[]){"opcode", NULL}))
+        text = operation_name(v);
+    else if (is_named(name, len, (const char *const[]){"packet", NULL}))
+        text = v < 256 && opcode_table[v].name ? opcode_table[v].name : "?";
+    else if (is_named(name, len, (const char *const[]){"reason", NULL}))
+        text = v < DROP_COUNT ? drop_name((enum drop)v) : "?";
+    else if (is_named(name, len, (const char *const[]){"qp_type", NULL}))
         text = qp_type_name((uint32_t)v);
     return text ? json_string(text) : show_number(v);
 }

@@ -93,30 +93,38 @@ static uint8_t type_bit(const struct qp *qp)
     }
 }
 
+static const struct transition *find_transition(const struct qp *qp, uint8_t to)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(transitions); i++) {
+        const struct transition *t = &transitions[i];
+
+        if (t->from == qp->state && t->to == to && (t->types & type_bit(qp)))
+            return t;
+    }
+    return NULL;
+}
+
 /* To RESET and to ERR from anywhere; else by the table. */
 static int check_transition(const struct qp *qp, uint8_t to, uint32_t mask)
 {
+    const struct transition *t;
+
     if (qp->spread) /* it has no state */
         return -EINVAL;
     if (to == QPS_RESET || to == QPS_ERR)
         return mask & ~(uint32_t)QPA_CUR_STATE ? -EINVAL : 0;
-    for (unsigned i = 0; i < ARRAY_SIZE(transitions); i++) {
-        const struct transition *t = &transitions[i];
-
-        if (t->from != qp->state || t->to != to || !(t->types & type_bit(qp)))
-            continue;
-        if ((mask & t->required) != t->required || (mask & ~(t->required | t->optional)))
-            return -EINVAL;
-        return mask & QPA_ALT_PATH ? -EOPNOTSUPP : 0;
-    }
-    return -EINVAL;
+    t = find_transition(qp, to);
+    if (!t || (mask & t->required) != t->required || (mask & ~(t->required | t->optional)))
+        return -EINVAL;
+    return mask & QPA_ALT_PATH ? -EOPNOTSUPP : 0;
 }
 
 struct limit {
     uint32_t mask, value, low, high;
 };
 
-static int check_values(const struct qp_attr *a, uint32_t mask, uint32_t max_mtu)
+/* Whether a value of those in mask is beyond its limits, which are *which then. */
+static bool is_beyond(const struct qp_attr *a, uint32_t mask, uint32_t max_mtu, struct limit *which)
 {
     const struct limit limits[] = {
         {QPA_PKEY_INDEX, a->pkey_index, 0, 0},
@@ -135,9 +143,18 @@ static int check_values(const struct qp_attr *a, uint32_t mask, uint32_t max_mtu
 
     for (unsigned i = 0; i < ARRAY_SIZE(limits); i++)
         if ((mask & limits[i].mask) &&
-            (limits[i].value < limits[i].low || limits[i].value > limits[i].high))
-            return -EINVAL;
-    return 0;
+            (limits[i].value < limits[i].low || limits[i].value > limits[i].high)) {
+            *which = limits[i];
+            return true;
+        }
+    return false;
+}
+
+static int check_values(const struct qp_attr *a, uint32_t mask, uint32_t max_mtu)
+{
+    struct limit which;
+
+    return is_beyond(a, mask, max_mtu, &which) ? -EINVAL : 0;
 }
 
 /* A QP attribute that is stored as it is. */
@@ -340,6 +357,37 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
         rate_set_limit(e, qp, limit_of(e, qp));
     engine_complete(e);
     return 0;
+}
+
+static void set_why(struct incident *out, enum cause cause, uint64_t a, uint64_t b, uint64_t c,
+                    uint64_t d)
+{
+    *out =
+        (struct incident){.kind = INCIDENT_CALL, .cause = (uint8_t)cause, .detail = {a, b, c, d}};
+}
+
+void engine_qp_modify_why(const struct qp *qp, const struct qp_attr *attr, uint32_t mask,
+                          uint32_t max_mtu, struct incident *out)
+{
+    uint8_t from = qp->state, to = mask & QPA_STATE ? (uint8_t)attr->state : from;
+    const struct transition *t = find_transition(qp, to);
+    bool anywhere = to == QPS_RESET || to == QPS_ERR;
+    struct limit which;
+    uint32_t missing, more;
+
+    if (((mask & QPA_STATE) && attr->state >= QPS_COUNT) || (!t && !anywhere) ||
+        ((mask & QPA_CUR_STATE) && attr->cur_state != from)) {
+        set_why(out, CAUSE_modify_transition, from, to, 0, 0);
+        return;
+    }
+    missing = t ? t->required & ~mask : 0;
+    more = mask & ~(uint32_t)QPA_STATE & ~(t ? t->required | t->optional : (uint32_t)QPA_CUR_STATE);
+    if (missing)
+        set_why(out, CAUSE_modify_missing, from, to, missing, 0);
+    else if (more)
+        set_why(out, CAUSE_modify_unexpected, from, to, more, 0);
+    else if (is_beyond(attr, mask, max_mtu, &which))
+        set_why(out, CAUSE_modify_value, which.mask, which.value, which.low, which.high);
 }
 
 bool qp_sends_wait(const struct qp *qp)
