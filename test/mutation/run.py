@@ -39,12 +39,12 @@ UNIT_TESTS = ("wire", "encap", "inject", "net", "steer", "fabric", "mem", "abi",
 # Of libraries that are not pure as a whole.
 TESTED_PARTS = {"dataplane": ("forward", "poll_policy"),
                 "device": ("account", "cm", "cm_address", "cm_with_qp", "steps")}
-UNIT_KITS = ("batch", "capture", "cm", "frame", "net", "raw")
+UNIT_KITS = ("engine", "batch", "capture", "cm", "frame", "net", "raw")
 DEVICE_KITS = ("app", "device", "sides")
 DRIVERS = ("loop", "sim", "sim_queue")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_mem_populated",
                  "test_steer_thash")
-FOLDERS = (*(f"lib/{name}" for name in LIBRARIES), *(f"test/kit/{kit}" for kit in ("unit", "engine", *UNIT_KITS, *DEVICE_KITS)),
+FOLDERS = (*(f"lib/{name}" for name in LIBRARIES), *(f"test/kit/{kit}" for kit in ("unit", *UNIT_KITS, *DEVICE_KITS)),
            "drivers/pktio", "test/sim", "test/script", "test/unit", "test/replay", "app/metrics", "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool"), "sim_cm": ("sim_cm",)}
 SIM_SEEDS = "150"

@@ -178,6 +178,52 @@ static void test_silence(void **state)
     expect_completion(f.a->send_cq, 2, WC_RETRY_EXC_ERR, CAUSE_answers_stopped);
     i = incidents(&f, 0, 1);
     assert_int_equal(i->detail[2], 1); /* received */
+
+    /* The next connection has heard nothing of its peer. */
+    kit_modify(f.a, QPS_RESET);
+    kit_modify(f.b, QPS_RESET);
+    kit_connect(f.a, f.b, &rc);
+    kit_link_lose(&f.k->link[1], UINT64_MAX);
+    write_with_key(&f, 3, f.to->region.key);
+    run(&f);
+    expect_completion(f.a->send_cq, 3, WC_RETRY_EXC_ERR, CAUSE_no_answer);
+    kit_destroy(f.k);
+}
+
+/* ibv_modify_qp: what is missing, too much, out of range, or no way at all. */
+static void test_modify(void **state)
+{
+    const uint32_t init = QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS;
+    struct qp_attr attr = {.state = QPS_INIT, .cur_state = QPS_RESET, .port_num = 1};
+    struct incident i = {0};
+    struct fixture f;
+
+    begin(&f, NULL, ACCESS);
+    kit_modify(f.a, QPS_RESET);
+    engine_qp_modify_why(f.a->qp, &attr, init, 5, &i);
+    assert_int_equal(i.cause, CAUSE_none);
+    engine_qp_modify_why(f.a->qp, &attr, init & ~(uint32_t)QPA_PORT, 5, &i);
+    assert_int_equal(i.cause, CAUSE_modify_missing);
+    assert_int_equal(i.detail[2], QPA_PORT);
+    engine_qp_modify_why(f.a->qp, &attr, init | QPA_QKEY, 5, &i);
+    assert_int_equal(i.cause, CAUSE_modify_unexpected);
+    assert_int_equal(i.detail[2], QPA_QKEY);
+    attr.port_num = 2;
+    engine_qp_modify_why(f.a->qp, &attr, init, 5, &i);
+    assert_int_equal(i.cause, CAUSE_modify_value);
+    assert_int_equal(i.detail[0], QPA_PORT);
+    assert_int_equal(i.detail[1], 2);
+    assert_int_equal(i.detail[3], 1);
+    for (uint32_t state_ = QPS_RTR; state_ < 300; state_++) {
+        attr.state = state_;
+        i.cause = CAUSE_none;
+        engine_qp_modify_why(f.a->qp, &attr, QPA_STATE, 5, &i);
+        assert_int_equal(i.cause, state_ == QPS_ERR ? CAUSE_none : CAUSE_modify_transition);
+    }
+    attr.state = QPS_ERR;
+    attr.cur_state = QPS_RTS;
+    engine_qp_modify_why(f.a->qp, &attr, QPA_STATE | QPA_CUR_STATE, 5, &i);
+    assert_int_equal(i.cause, CAUSE_modify_transition);
     kit_destroy(f.k);
 }
 
@@ -295,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_removed),   cmocka_unit_test(test_silence),
         cmocka_unit_test(test_told_once), cmocka_unit_test(test_receive),
         cmocka_unit_test(test_lengths),   cmocka_unit_test(test_drops),
+        cmocka_unit_test(test_modify),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
