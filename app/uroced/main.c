@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "last_incidents.h"
 #include "late_report.h"
 #include "machine.h"
 #include "metrics_serve.h"
@@ -355,6 +356,8 @@ static void stop_daemon(struct daemon *d)
     metrics_serve_end(&d->config, d->metrics);
     if (d->server)
         server_close(d->server);
+    if (d->server && d->config.idle_exit)
+        last_incidents_keep(d->rnic, d->config.socket);
     if (d->waker_running) {
         waker_stop(rnic_waker(d->rnic));
         pthread_join(d->waker, NULL);

@@ -41,7 +41,11 @@
  * ctl_run_user_folder). */
 #define CTL_SOCKET_SYSTEM "/run/uroce.sock"
 #define CTL_SOCKET_USER   "uroce.sock"
-#define CTL_FOLDER_MAX    32 /* room for ctl_run_user_folder */
+/* Behind the socket's path: the file with what failed, when a daemon has ended for lack of
+ * programs.
+ */
+#define CTL_INCIDENTS_SUFFIX ".why"
+#define CTL_FOLDER_MAX       32 /* room for ctl_run_user_folder */
 
 enum ctl_type {
     CTL_QUERY_DEVICE = 1, /* device -> device; -ENODEV past the last */

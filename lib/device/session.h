@@ -122,4 +122,13 @@ void session_post_failed(struct session *sn, const struct ctl_msg *request, int 
  */
 char *rnic_show(struct rnic *r, uid_t viewer);
 
+/**
+ * Write what failed lately as JSON, as the daemon's answer to CTL_SHOW_INCIDENTS.
+ *
+ * @param r  The devices.
+ * @param viewer  The user who gets the text.
+ * @return  The text, for the caller to free; NULL: nothing has failed, or out of memory.
+ */
+char *rnic_incidents(struct rnic *r, uid_t viewer);
+
 #endif

@@ -207,6 +207,46 @@ def without_daemon(daemon, program):
         raise kit.Failure(f"exit status {run.returncode}: {run.stdout}{run.stderr}")
 
 
+def ended_daemon(build, program):
+    """What a daemon knew that ends with its programs is there afterwards, for its user."""
+    folder = kit.scratch_folder()
+    daemon = kit.Daemon(build, folder, "ends", (kit.FIXED_LOOPBACK, "--idle-exit", "100"))
+    kept = daemon.socket + ".why"
+    try:
+        expect(incidents(daemon), [])
+        expect(os.path.exists(kept), False)
+        pid, _ = run_case(daemon, program, "wrong_rkey", None)
+    finally:
+        daemon.stop()
+    row, = [row for row in incidents(daemon, f"pid={pid}") if row["kind"] == "send"]
+    expect((row["cause"], row["root_cause"]), ("refused_access", "remote_key_unknown"))
+    expect(os.stat(kept).st_mode & 0o777, 0o600)
+    age, unit = why(daemon).split(" ago:")[0].split()[-2:]
+    if not 0 < float(age) < 1000 or unit not in ("ms", "s"):
+        raise kit.Failure(f"{age} {unit} ago")
+    # The next one has nothing of its own to tell.
+    daemon = kit.Daemon(build, folder, "ends", (kit.FIXED_LOOPBACK, "--idle-exit", "100"))
+    try:
+        expect([row["root_cause"] for row in incidents(daemon, "wr_id=4711")], ["remote_key_unknown"])
+    finally:
+        daemon.stop()
+    if not os.geteuid():
+        os.chown(kept, int(USER), -1)
+        why(daemon, status=1)
+        os.chown(kept, 0, -1)
+        why(daemon)
+    os.rename(kept, kept + ".old")
+    os.symlink(kept + ".old", kept)
+    why(daemon, status=1)
+    os.unlink(kept)
+    for text in ("", "{", "[]", "7", '{"incidents": 1}', '{"incidents": [1, {}, [], {"details": 1, "counters": []}]}'):
+        with open(kept, "w") as file:
+            file.write(text)
+        run = subprocess.run([build.uroce, "why", "--all", "--socket", daemon.socket], capture_output=True, text=True)
+        if run.returncode not in (0, 1):
+            raise kit.Failure(f"{text}: exit status {run.returncode}")
+
+
 def name_of(case):
     rule = case[3] if len(case) > 3 and isinstance(case[3], str) else ""
     return f"{case[0]}{', ' + rule if rule else ''}: {case[2]}"
@@ -224,6 +264,7 @@ def main():
                     lambda daemon=daemon, case=case: disaster(daemon, arguments.program, *case)) for case in CASES]
         points += [(f"{point.__name__}, workers: {workers}", lambda daemon=daemon, point=point: point(daemon, arguments.program))
                    for point in (questions, other_users, bad_questions, without_daemon)]
+    points.append(("ended_daemon", lambda: ended_daemon(kit.Build(arguments.build), arguments.program)))
     try:
         return kit.run_points(points, arguments.match)
     finally:

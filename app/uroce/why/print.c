@@ -30,12 +30,25 @@ static void print_program(const json_t *i)
     printf("%s (pid %" JSON_INTEGER_FORMAT ")", text(i, "comm"), number(i, "pid"));
 }
 
+/* A time that is easy to read: 3.145 ms, 12.4 s, 5 min. */
+static void print_time(json_int_t ns)
+{
+    if (ns < 1000000000)
+        printf("%.3f ms", (double)ns / 1e6);
+    else if (ns < 120 * 1000000000LL)
+        printf("%.1f s", (double)ns / 1e9);
+    else
+        printf("%lld min", (long long)(ns / (60 * 1000000000LL)));
+}
+
 /* What happened, and to which work request. */
 static void print_head(const json_t *i, json_int_t now)
 {
     const char *kind = text(i, "kind");
 
-    printf("  %.3f ms ago: ", (double)(now - number(i, "time_ns")) / 1e6);
+    printf("  ");
+    print_time(now - number(i, "time_ns"));
+    printf(" ago: ");
     if (has(i, "qpn"))
         printf("QP %" JSON_INTEGER_FORMAT " of ", number(i, "qpn"));
     print_program(i);
@@ -92,8 +105,10 @@ static void print_peer(const json_t *i)
         printf(" QP %" JSON_INTEGER_FORMAT, number(i, "dest_qpn"));
     if (has(i, "dgid"))
         printf(" at %s", text(i, "dgid"));
-    if (has(i, "silent_us"))
-        printf(", silent for at least %.3f ms", (double)number(i, "silent_us") / 1e3);
+    if (has(i, "silent_us")) {
+        printf(", silent for at least ");
+        print_time(number(i, "silent_us") * 1000);
+    }
     putchar('\n');
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `uroce why`: why did it fail? Its options. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "common_options.h"
+#include "endpoint.h"
 #include "show.h"
 #include "why.h"
 
@@ -70,11 +73,51 @@ static int print_incidents(const struct arguments *a, const json_t *root, const 
     return err || fflush(stdout) ? 1 : 0;
 }
 
+/* The answer of the daemon, if one serves, *absent otherwise; path: its socket. NULL with the
+ * reason on stderr, unless it is absent. */
+static json_t *ask_daemon(const char *socket, char path[ENDPOINT_PATH_MAX], bool *absent)
+{
+    int sock = endpoint_connect(socket, path);
+
+    *absent = endpoint_is_absent(sock);
+    if (sock >= 0)
+        close(sock);
+    else if (!*absent)
+        endpoint_print_error(path, sock);
+    return sock < 0 ? NULL : show_state(socket, CTL_SHOW_INCIDENTS);
+}
+
+/* What the daemon knows, and else what the last one knew that has ended. */
+static int answer(const struct arguments *a)
+{
+    char path[ENDPOINT_PATH_MAX] = "";
+    bool absent;
+    json_t *root = ask_daemon(a->socket, path, &absent), *kept, *incidents;
+    int status;
+
+    if (!root && !absent)
+        return 1;
+    incidents = root ? why_select(root, &a->question) : NULL;
+    kept = json_array_size(incidents) ? NULL : why_kept(path);
+    if (kept) {
+        json_decref(root);
+        json_decref(incidents);
+        root = kept;
+        incidents = why_select(root, &a->question);
+    }
+    if (!root) {
+        endpoint_print_error(path, -ENOENT);
+        return 1;
+    }
+    status = print_incidents(a, root, incidents);
+    json_decref(incidents);
+    json_decref(root);
+    return status;
+}
+
 int cmd_why(int argc, char **argv)
 {
     struct arguments a = {0};
-    json_t *root, *incidents;
-    int status;
 
     if (read_options(&a, argc, argv)) {
         usage(stderr);
@@ -82,12 +125,5 @@ int cmd_why(int argc, char **argv)
     }
     if (a.question.by == WHY_BY_CODE)
         return explain(&a);
-    root = show_state(a.socket, CTL_SHOW_INCIDENTS);
-    if (!root)
-        return 1;
-    incidents = why_select(root, &a.question);
-    status = print_incidents(&a, root, incidents);
-    json_decref(incidents);
-    json_decref(root);
-    return status;
+    return answer(&a);
 }

@@ -27,6 +27,10 @@ json_t *why_select(const json_t *root, const struct why_question *q);
 /* The cause that is behind an incident: that of its "root", or else its own. */
 const json_t *why_root(const json_t *incident);
 
+/* The answer of the last daemon at a socket that has ended for lack of programs; NULL: there is
+ * none, or it is another user's. */
+json_t *why_kept(const char *socket);
+
 /* Prints incidents as text, one or all. */
 void why_print(const json_t *incidents, const json_t *root, bool all);
 /* Prints what is known of a number alone. False: it is no cause's. */

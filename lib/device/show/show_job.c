@@ -51,19 +51,38 @@ static bool run_show(struct event_job *job)
     return true;
 }
 
-char *rnic_show(struct rnic *r, uid_t viewer)
+static char *text_of(struct rnic *r, uid_t viewer, uint32_t what)
 {
     struct show_write w = {.rnic = r};
     char *text;
 
     show_out_init(&w.out, -1, NULL);
-    show_write_begin(&w, r, viewer, CTL_SHOW_ALL);
+    show_write_begin(&w, r, viewer, what);
     while (show_write_some(&w)) {
     }
     show_write_end(&w);
     text = show_out_text(&w.out);
     show_out_fini(&w.out);
     return text;
+}
+
+char *rnic_show(struct rnic *r, uid_t viewer)
+{
+    return text_of(r, viewer, CTL_SHOW_ALL);
+}
+
+char *rnic_incidents(struct rnic *r, uid_t viewer)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < r->devices; i++) {
+        const struct device *d = r->device[i];
+
+        any |= atomic_load(&d->calls.count) != 0;
+        for (unsigned part = 0; part < d->parts; part++)
+            any |= atomic_load(&engine_incidents(d->port[part]->engine)->count) != 0;
+    }
+    return any ? text_of(r, viewer, CTL_SHOW_INCIDENTS) : NULL;
 }
 
 /* ---- requests ---- */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "control/permission.h"
 #include "control/session_state.h"
@@ -230,7 +231,8 @@ static bool write_objects(struct show_write *w)
 
 static bool write_now(struct show_write *w)
 {
-    show_out_members(&w->out, json_pack("{s:I}", "now_ns", (json_int_t)w->rnic->config.clock()));
+    show_out_members(&w->out, json_pack("{s:I, s:I}", "now_ns", (json_int_t)w->rnic->config.clock(),
+                                        "time_s", (json_int_t)time(NULL)));
     return false;
 }
 
