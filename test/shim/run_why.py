@@ -207,6 +207,20 @@ def without_daemon(daemon, program):
         raise kit.Failure(f"exit status {run.returncode}: {run.stdout}{run.stderr}")
 
 
+def connections(daemon, program):
+    """By rdma_cm: to a port without a listener, and to an address without a host."""
+    for address, cause in (("127.0.0.1", "connect_no_listener"), ("203.0.113.9", ("no_route", "no_neighbour"))):
+        client = kit.Program(daemon, ["rping", "-c", "-a", address, "-p", "7174", "-C", "1"])
+        try:
+            client.process.wait(20)
+        finally:
+            client.kill()
+        rows = incidents(daemon, f"pid={client.process.pid}")
+        if not rows or rows[0]["cause"] not in cause:
+            raise kit.Failure(f"{address}: {rows}\n{client.text()}")
+        expect((rows[0]["comm"], rows[0]["kind"]), ("rping", "call"))
+
+
 def ended_daemon(build, program):
     """What a daemon knew that ends with its programs is there afterwards, for its user."""
     folder = kit.scratch_folder()
@@ -263,7 +277,7 @@ def main():
         points += [(f"{name_of(case)}, workers: {workers}",
                     lambda daemon=daemon, case=case: disaster(daemon, arguments.program, *case)) for case in CASES]
         points += [(f"{point.__name__}, workers: {workers}", lambda daemon=daemon, point=point: point(daemon, arguments.program))
-                   for point in (questions, other_users, bad_questions, without_daemon)]
+                   for point in (questions, connections, other_users, bad_questions, without_daemon)]
     points.append(("ended_daemon", lambda: ended_daemon(kit.Build(arguments.build), arguments.program)))
     try:
         return kit.run_points(points, arguments.match)

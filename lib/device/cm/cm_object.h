@@ -147,6 +147,14 @@ void cm_record_tell(const struct cm_record *r, struct ctl_cm_told *told);
 void cm_resolve_again(struct rnic *r);
 /* An id is no longer CM_AT_QUERY. */
 void cm_resolve_forget(struct cm_object *o);
+
+/* ---- cm_incident.c ---- */
+
+/* The way to an address was not found. */
+void cm_incident_of_address(struct cm_object *o, const struct ctl_cm_addr *dst, int err);
+/* The manager has an event: keeps an incident if it is that a connection did not come about. */
+void cm_incident_of_event(struct cm_object *o, const struct cm_event *event);
+
 void cm_resolve_init(struct cm_host *h);
 void cm_resolve_stop(struct rnic *r);
 

@@ -129,6 +129,7 @@ void cm_on_event(void *ctx, const struct cm_event *event)
     }
     if (!cm_object_is_heard(o))
         return;
+    cm_incident_of_event(o, event);
     if (event->type == CM_EVENT_UNREACHABLE)
         status = -ETIMEDOUT;
     r = cm_record_new(o, type_of(event), status);

@@ -52,6 +52,8 @@ static void end_query(struct cm_object *o, int err, bool quiet)
     cm_resolve_forget(o);
     o->address_gone = err == -EADDRNOTAVAIL; /* the event says it: cm_follow.c */
     o->progress = err ? CM_AT_START : CM_AT_ADDRESS;
+    if (err)
+        cm_incident_of_address(o, &o->dst, err);
     if (err || !quiet)
         cm_object_report(o, err ? CTL_CM_ADDR_ERROR : CTL_CM_ADDR_RESOLVED, err);
 }
@@ -112,6 +114,8 @@ int cm_resolve_addr(struct session *sn, struct ctl_call *call)
     if (err)
         return err;
     err = choose_device(o, o->bound ? &o->src : &rq->src, &rq->dst);
+    if (err)
+        cm_incident_of_address(o, &rq->dst, err);
     if (err == -ENETUNREACH) { /* as the kernel: found out later */
         o->device = NULL;
         cm_object_report(o, CTL_CM_ADDR_ERROR, err);
