@@ -79,7 +79,8 @@ CASES = [
     ("receive_memory_gone", None, "local_memory_gone", COPY),
     ("flushed", "refused_access", "remote_key_unknown"),
 ]
-# No completion with an error comes of these.
+# Those that print the completion themselves, and of which no completion with an error comes.
+PRINTS = ("peer_killed",)
 LEAVE = ("no_neighbour", "cq_overrun", "ud_no_receive", "ud_receive_without_grh", "modify_reset_to_rts", "modify_without_psn",
          "modify_with_timeout", "modify_reads", "modify_gid_index", "modify_without_grh")
 
@@ -116,7 +117,7 @@ def run_case(daemon, program, name, more):
     if rule:
         add_rule(daemon, rule)
     try:
-        process = kit.Program(daemon, [program, name, "leave" if name in LEAVE else "wait"],
+        process = kit.Program(daemon, [program, name, "leave" if name in LEAVE + PRINTS else "wait"],
                               more if isinstance(more, dict) else None)
         return process.process.pid, process.finish(40)
     finally:
@@ -157,8 +158,8 @@ def disaster(daemon, program, name, vendor, behind, more=None):
 
 def questions(daemon, program):
     """The forms of the question name the same incident."""
-    pid, _ = run_case(daemon, program, "wrong_rkey", None)
-    newest, = [row for row in incidents(daemon, f"pid={pid}") if row["kind"] == "send"]
+    pid, text = run_case(daemon, program, "wrong_rkey", None)
+    newest = only(daemon, pid, text)
     for question in (f"wr_id={WR_ID}", str(newest["qpn"]), hex(newest["qpn"]), "pid=why_cases"):
         rows = incidents(daemon, question)
         if newest not in rows:
@@ -221,6 +222,64 @@ def connections(daemon, program):
         expect((rows[0]["comm"], rows[0]["kind"]), ("rping", "call"))
 
 
+def only(daemon, pid, text):
+    """The one incident of a program's sends."""
+    rows = [row for row in incidents(daemon, f"pid={pid}") if row["kind"] == "send"]
+    if len(rows) != 1:
+        raise kit.Failure(f"{json.dumps(incidents(daemon), indent=1)}\n{len(rows)} of process {pid}: {text}{why(daemon)}")
+    return rows[0]
+
+
+class Hosts:
+    """Two daemons over UDP sockets, as on two hosts: neither knows the other's queue pairs."""
+
+    def __init__(self, build):
+        folder = kit.scratch_folder()
+        self.daemon = [kit.Daemon(build, folder, f"host{n}", (f"--udp=127.0.0.{n}/8",)) for n in (2, 3)]
+
+    def run(self, program, name, argument):
+        here, there = self.daemon
+        process = kit.Program(here, [program, name, argument],
+                              {"PEER_SOCKET": there.socket, "DAEMON": str(there.process.pid)})
+        return process.process.pid, process.finish(40)
+
+    def stop(self):
+        for daemon in self.daemon:
+            daemon.stop()
+
+
+def two_hosts(build, program):
+    """Each daemon says what it knows; a peer that is gone is silent."""
+    hosts = Hosts(build)
+    here, there = hosts.daemon
+    try:
+        pid, text = hosts.run(program, "process_wrong_rkey", "leave")
+        row = only(here, pid, text)
+        expect((row["cause"], row["root"], int(text.split()[2])), ("refused_access", None, row["code"]))
+        found = [(row["cause"], row["dest_qpn"]) for row in incidents(there)]
+        expect(found, [("remote_key_unknown", row["qpn"])])
+        for name in ("peer_killed", "peer_daemon_killed"):
+            pid, text = hosts.run(program, name, "leave")
+            row = only(here, pid, text)
+            expect((row["cause"], int(text.split()[2])), ("answers_stopped", row["code"]), json.dumps(row, indent=1))
+            if not row["silent_us"] or not row["details"]["received"]:
+                raise kit.Failure(f"no silence: {row}")
+    finally:
+        hosts.stop()
+
+
+def killed_daemon(build, program):
+    """The completions that the library makes say that the daemon has ended."""
+    daemon = kit.Daemon(build, kit.scratch_folder(), "dies", (kit.FIXED_LOOPBACK,))
+    try:
+        process = kit.Program(daemon, [program, "daemon_killed", "wait"], {"DAEMON": str(daemon.process.pid)})
+        _, status, code = process.finish(40).split()
+        expect((status, json.loads(why(daemon, f"code={code}", "--json"))["cause"]), ("5", "daemon_ended"))
+        why(daemon, status=1)
+    finally:
+        daemon.stop()
+
+
 def ended_daemon(build, program):
     """What a daemon knew that ends with its programs is there afterwards, for its user."""
     folder = kit.scratch_folder()
@@ -229,10 +288,10 @@ def ended_daemon(build, program):
     try:
         expect(incidents(daemon), [])
         expect(os.path.exists(kept), False)
-        pid, _ = run_case(daemon, program, "wrong_rkey", None)
+        pid, text = run_case(daemon, program, "wrong_rkey", None)
     finally:
         daemon.stop()
-    row, = [row for row in incidents(daemon, f"pid={pid}") if row["kind"] == "send"]
+    row = only(daemon, pid, text)
     expect((row["cause"], row["root_cause"]), ("refused_access", "remote_key_unknown"))
     expect(os.stat(kept).st_mode & 0o777, 0o600)
     age, unit = why(daemon).split(" ago:")[0].split()[-2:]
@@ -278,7 +337,8 @@ def main():
                     lambda daemon=daemon, case=case: disaster(daemon, arguments.program, *case)) for case in CASES]
         points += [(f"{point.__name__}, workers: {workers}", lambda daemon=daemon, point=point: point(daemon, arguments.program))
                    for point in (questions, connections, other_users, bad_questions, without_daemon)]
-    points.append(("ended_daemon", lambda: ended_daemon(kit.Build(arguments.build), arguments.program)))
+    points += [(point.__name__, lambda point=point: point(kit.Build(arguments.build), arguments.program))
+               for point in (two_hosts, killed_daemon, ended_daemon)]
     try:
         return kit.run_points(points, arguments.match)
     finally:

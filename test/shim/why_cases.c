@@ -441,44 +441,137 @@ static void peer_in_error(void)
     post_to_b(IBV_WR_RDMA_WRITE, 64);
 }
 
-/* The peer is another process, which is killed when one request has succeeded. */
-static void peer_killed(void)
+/* What the two processes tell each other. */
+struct told {
+    union ibv_gid gid;
+    uint64_t at;
+    uint32_t qpn, rkey;
+};
+
+static pid_t peer_process;
+
+static struct told tell(const struct end *e)
 {
+    return (struct told){
+        .gid = own_gid(), .at = (uintptr_t)e->buffer, .qpn = e->qp->qp_num, .rkey = e->mr->rkey};
+}
+
+static void connect_told(struct end *e, const struct told *to)
+{
+    check(!to_init(e), "INIT");
+    check(!to_rtr(e, to->qpn, &to->gid), "RTR");
+    check(!to_rts(e), "RTS");
+}
+
+static _Noreturn void be_peer(int in, int out)
+{
+    const char *socket = getenv("PEER_SOCKET");
+    struct told there, here;
+
+    if (socket)
+        setenv("UROCE_SOCKET", socket, 1);
+    open_device();
+    make_end(&b);
+    here = tell(&b);
+    check(write(out, &here, sizeof(here)) == sizeof(here), "write");
+    check(read(in, &there, sizeof(there)) == sizeof(there), "read");
+    connect_told(&b, &there);
+    check(write(out, &here, sizeof(here)) == sizeof(here), "write");
+    for (;;)
+        pause();
+}
+
+/* The peer is another process, of the daemon at PEER_SOCKET if that is set. */
+static struct told connect_process(void)
+{
+    struct told there, here;
     int up[2], down[2];
-    struct {
-        uint32_t qpn, rkey;
-        uint64_t at;
-    } there, here = {0};
-    pid_t child;
 
     check(!pipe(up) && !pipe(down), "pipe");
-    child = fork();
-    check(child >= 0, "fork");
+    peer_process = fork();
+    check(peer_process >= 0, "fork");
+    if (!peer_process)
+        be_peer(down[0], up[1]);
     open_device();
-    make_end(child ? &a : &b);
-    if (!child) {
-        here.qpn = b.qp->qp_num;
-        here.rkey = b.mr->rkey;
-        here.at = (uintptr_t)b.buffer;
-        check(write(up[1], &here, sizeof(here)) == sizeof(here), "write");
-        check(read(down[0], &b.dest_qpn, 4) == 4, "read");
-        connect_end(&b, NULL);
-        check(write(up[1], &here, sizeof(here)) == sizeof(here), "write");
-        for (;;)
-            pause();
-    }
+    make_end(&a);
     check(read(up[0], &there, sizeof(there)) == sizeof(there), "read");
-    check(write(down[1], &a.qp->qp_num, 4) == 4, "write");
+    here = tell(&a);
+    check(write(down[1], &here, sizeof(here)) == sizeof(here), "write");
     check(read(up[0], &there, sizeof(there)) == sizeof(there), "read");
     timeout_code = 14;
-    retry_cnt = 7;
-    a.dest_qpn = there.qpn;
-    connect_end(&a, NULL);
-    post_remote(IBV_WR_RDMA_WRITE, there.at, there.rkey, 64);
+    retry_cnt = 3;
+    connect_told(&a, &there);
+    return there;
+}
+
+static void write_to(const struct told *there, uint32_t rkey)
+{
+    post_remote(IBV_WR_RDMA_WRITE, there->at, rkey, 64);
+}
+
+static void end_peer(void)
+{
+    kill(peer_process, SIGKILL);
+    waitpid(peer_process, NULL, 0);
+}
+
+/* The daemon may not know yet that the peer's process has ended. */
+static void write_until_error(const struct told *there)
+{
+    struct ibv_wc wc;
+
+    do {
+        write_to(there, there->rkey);
+        check(take(&wc), "a completion");
+    } while (wc.status == IBV_WC_SUCCESS);
+    printf("%lu %d %u\n", wc.wr_id, wc.status, wc.vendor_err);
+}
+
+/* Killed when one request has succeeded. */
+static void peer_killed(void)
+{
+    struct told there = connect_process();
+
+    write_to(&there, there.rkey);
     expect_success();
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
-    post_remote(IBV_WR_RDMA_WRITE, there.at, there.rkey, 64);
+    end_peer();
+    write_until_error(&there);
+}
+
+static void process_wrong_rkey(void)
+{
+    struct told there = connect_process();
+
+    write_to(&there, there.rkey ^ 0x5A00);
+    report();
+    end_peer();
+}
+
+/* DAEMON is the process of a daemon that this program may kill. */
+static void kill_daemon(void)
+{
+    const char *pid = getenv("DAEMON");
+
+    check(pid && atoi(pid) > 1 && !kill(atoi(pid), SIGKILL), "DAEMON");
+}
+
+static void peer_daemon_killed(void)
+{
+    struct told there = connect_process();
+
+    write_to(&there, there.rkey);
+    expect_success();
+    kill_daemon();
+    write_until_error(&there);
+    end_peer();
+}
+
+/* Of its own daemon: what was posted is flushed. */
+static void daemon_killed(void)
+{
+    connect_both();
+    post_receive(&a, 64, a.mr->lkey);
+    kill_daemon();
 }
 
 static void no_neighbour(void)
@@ -846,6 +939,9 @@ static const struct {
     CASE(peer_in_init),
     CASE(peer_in_error),
     CASE(peer_killed),
+    CASE(process_wrong_rkey),
+    CASE(peer_daemon_killed),
+    CASE(daemon_killed),
     CASE(no_neighbour),
     CASE(one_write),
     CASE(two_writes),
