@@ -79,7 +79,7 @@ CASES = [
     ("receive_memory_gone", None, "local_memory_gone", COPY),
     ("flushed", "refused_access", "remote_key_unknown"),
 ]
-# Those that print the completion themselves, and of which no completion with an error comes.
+# Those that print the completion themselves, and those without a completion with an error.
 PRINTS = ("peer_killed",)
 LEAVE = ("no_neighbour", "cq_overrun", "ud_no_receive", "ud_receive_without_grh", "modify_reset_to_rts", "modify_without_psn",
          "modify_with_timeout", "modify_reads", "modify_gid_index", "modify_without_grh")

@@ -138,8 +138,10 @@ static bool find_drops(const struct engine *e, const struct qp *qp, const struct
     return n;
 }
 
-/* What is wrong with a peer on the same port, as far as its queue pair shows. */
-static bool judge_peer(const struct qp *qp, const struct qp *peer, bool answered, struct why *out)
+/* What is wrong with a peer on the same port, as far as its queue pair shows; its attributes are
+ * its own worker's. */
+static bool judge_peer(const struct engine *e, const struct qp *qp, const struct qp *peer,
+                       bool answered, struct why *out)
 {
     uint32_t number = qp->attr.dest_qpn, to;
     uint8_t state;
@@ -149,13 +151,14 @@ static bool judge_peer(const struct qp *qp, const struct qp *peer, bool answered
         return true;
     }
     state = __atomic_load_n(&peer->state, __ATOMIC_RELAXED);
-    to = __atomic_load_n(&peer->attr.dest_qpn, __ATOMIC_RELAXED);
     if (state < QPS_RTR || state > QPS_SQE)
         *out = make(CAUSE_peer_qp_state, number, state, 0, 0);
-    else if (to != qp->qpn)
-        *out = make(CAUSE_peer_qp_elsewhere, number, to, 0, 0);
-    else
+    if (out->cause)
+        return true;
+    to = qp_owner_engine(peer) == e ? peer->attr.dest_qpn : QPN_NONE;  /* not known */
+    if (qp->dest_qpn != QPN_NONE && (to == qp->qpn || to == QPN_NONE)) /* not held, either */
         return false;
+    *out = make(CAUSE_peer_qp_elsewhere, number, to, 0, 0);
     return true;
 }
 
@@ -168,9 +171,9 @@ static struct why no_answer(struct engine *e, struct qp *qp)
     uint64_t us = silent ? (e->now - qp->why.rx_seen_at) / NS_PER_US : 0;
     const struct qp *peer = NULL;
     bool local = local_peer(e, qp, &peer);
-    struct why why;
+    struct why why = {.cause = CAUSE_none};
 
-    if (local && judge_peer(qp, peer, rx, &why))
+    if (local && judge_peer(e, qp, peer, rx, &why))
         return why;
     if (find_drops(e, qp, peer, &why))
         return why;

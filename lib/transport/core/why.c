@@ -147,14 +147,16 @@ void why_set_fault(struct engine *e, struct qp *qp, enum fault fault)
 void why_tell(struct engine *e, struct qp *qp, enum fault fault)
 {
     struct incident i = {.kind = INCIDENT_DROPPED};
+    uint64_t *told;
     struct why why;
 
     if (!fault_cause[fault])
         return;
     why = fault_why(e, qp, fault);
-    if (why.cause == qp->why.told)
+    told = &qp->why.told[why.cause / 64];
+    if (*told >> why.cause % 64 & 1)
         return;
-    qp->why.told = why.cause;
+    *told |= UINT64_C(1) << why.cause % 64;
     why_put(e, qp, &why, &i);
 }
 
@@ -172,7 +174,8 @@ void why_reset(struct qp *qp)
 {
     struct qp_why *w = &qp->why;
 
-    w->is.cause = w->told = 0;
+    w->is.cause = CAUSE_none;
+    memset(w->told, 0, sizeof(w->told));
     w->found_of = FAULT_NONE;
     w->rx_base = counter_get(&qp->counters.rx_packets);
     w->rx_seen_at = 0;

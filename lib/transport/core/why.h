@@ -29,10 +29,10 @@ struct qp_why {
     struct why is;       /* of its error state; CAUSE_none: it is well */
     struct why found;    /* more about the fault that is being judged, if it is of this kind: */
     enum fault found_of; /* else FAULT_NONE */
-    uint8_t told;        /* the last cause of an INCIDENT_DROPPED: not again */
-    uint64_t rx_base;    /* packets received before it was connected */
-    uint64_t rx_seen;    /* and at the last timeout; changed at: */
-    uint64_t rx_seen_at; /* 0: there was none */
+    uint64_t told[(CAUSE_MAX + 1) / 64]; /* causes of INCIDENT_DROPPED, a bit each: not again */
+    uint64_t rx_base;                    /* packets received before it was connected */
+    uint64_t rx_seen;                    /* and at the last timeout; changed at: */
+    uint64_t rx_seen_at;                 /* 0: there was none */
     struct incident_program program;
 };
 

@@ -248,6 +248,41 @@ static void test_told_once(void **state)
     kit_destroy(f.k);
 }
 
+static void inject(struct fixture *f, struct pkt *p, const void *payload)
+{
+    uint8_t frame[KIT_FRAME_ROOM];
+
+    p->pkey = PKEY_DEFAULT;
+    p->dest_qpn = f->b->qpn;
+    kit_link_inject(&f->k->link[0], frame, kit_frame_build(frame, f->a, p, payload));
+    run(f);
+}
+
+/* A peer of an unreliable service cannot fill the ring by breaking rules in turn. */
+static void test_told_in_turn(void **state)
+{
+    struct fixture f = {.k = kit_create(&(struct kit_config){.seed = 1})};
+    struct kit_qp_config config = {.type = QPT_UC};
+    uint8_t payload[64] = {0};
+
+    f.a = kit_qp_create(&f.k->node[0], &config);
+    f.b = kit_qp_create(&f.k->node[1], &config);
+    kit_connect(f.a, f.b, NULL);
+    for (uint32_t n = 0; n < 20; n++) {
+        struct pkt p = {.opcode = OPCODE(PKT_UC, n & 1 ? OP_WRITE_ONLY : OP_SEND_ONLY),
+                        .psn = psn(n),
+                        .payload_len = 64,
+                        .reth = {.rkey = 0x1234, .len = 64}};
+
+        inject(&f, &p, payload);
+    }
+    incidents(&f, 1, 2);
+    assert_int_equal(f.seen[0].cause, CAUSE_receive_queue_empty);
+    assert_int_equal(f.seen[1].cause, CAUSE_remote_key_unknown);
+    assert_int_equal(f.seen[1].counter.rx_discards, 2);
+    kit_destroy(f.k);
+}
+
 /* What is wrong with a receive, and its work request. */
 static void test_receive(void **state)
 {
@@ -341,7 +376,7 @@ int main(void)
         cmocka_unit_test(test_removed),   cmocka_unit_test(test_silence),
         cmocka_unit_test(test_told_once), cmocka_unit_test(test_receive),
         cmocka_unit_test(test_lengths),   cmocka_unit_test(test_drops),
-        cmocka_unit_test(test_modify),
+        cmocka_unit_test(test_modify),    cmocka_unit_test(test_told_in_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
