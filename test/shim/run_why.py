@@ -125,7 +125,17 @@ def run_case(daemon, program, name, more):
             remove_rules(daemon)
 
 
+# Sentences with details, of some cases.
+MORE = {"rkey_deregistered": "That was", "receive_too_small": "It has 64 bytes, and there was room for 16.",
+        "path_mtu_larger": "It has 2048 bytes; the path MTU here is 1024.", "no_neighbour": "The address is 203.0.113.9.",
+        "modify_without_psn": "Missing: IBV_QP_RQ_PSN.", "modify_with_timeout": "Unexpected: IBV_QP_TIMEOUT.",
+        "modify_reads": "IBV_QP_MAX_DEST_RD_ATOMIC is 255, and may be 0 to 128.", "peer_in_init": "It is in INIT.",
+        "write_without_right": "It needs remote write."}
+
+
 def check_row(name, row, rows):
+    if not row.get("more", "").startswith(MORE.get(name, "")):
+        raise kit.Failure(f"{row.get('more')}, not {MORE[name]}")
     for key in ("sentence", "advice", "comm", "time_ns"):
         if not row[key]:
             raise kit.Failure(f"no {key}: {json.dumps(rows, indent=1)}")

@@ -150,7 +150,7 @@ static void print_one(const json_t *i, const json_t *root)
     json_int_t now = number(root, "now_ns");
     const json_t *led = why_root(i);
 
-    printf("%s\n\n", text(i, "sentence"));
+    printf("%s%s%s\n\n", text(i, "sentence"), has(i, "more") ? " " : "", text(i, "more"));
     print_evidence(i, now);
     if (led != i)
         print_evidence(led, now);

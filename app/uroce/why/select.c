@@ -164,7 +164,10 @@ static void add_trace(json_t *row, const json_t *trace)
 static void add_text(json_t *row)
 {
     const struct cause_text *t = cause_text((uint32_t)number(why_root(row), "code"));
+    char more[512];
 
+    if (why_more(why_root(row), more, sizeof(more)))
+        json_object_set_new(row, "more", json_string(more));
     json_object_set_new(row, "root_cause", json_string(t ? t->name : text(row, "cause")));
     json_object_set_new(row, "sentence", json_string(t ? t->sentence : "The cause is not known."));
     json_object_set_new(row, "advice", json_string(t ? t->advice : ""));

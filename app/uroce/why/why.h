@@ -27,6 +27,9 @@ json_t *why_select(const json_t *root, const struct why_question *q);
 /* The cause that is behind an incident: that of its "root", or else its own. */
 const json_t *why_root(const json_t *incident);
 
+/* A sentence with the details that matter most. False: there is none. */
+bool why_more(const json_t *incident, char *out, size_t room);
+
 /* The answer of the last daemon at a socket that has ended for lack of programs; NULL: there is
  * none, or it is another user's. */
 json_t *why_kept(const char *socket);

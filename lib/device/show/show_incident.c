@@ -142,8 +142,10 @@ static json_t *details(const struct incident *i, const struct cause_text *t)
 
     for (unsigned k = 0; k < CAUSE_DETAILS && *name; k++) {
         size_t len = strcspn(name, " ");
+        char member[32];
 
-        json_object_setn_new(o, name, len, detail_value(name, len, i->detail[k]));
+        snprintf(member, sizeof(member), "%.*s", (int)len, name);
+        json_object_set_new(o, member, detail_value(name, len, i->detail[k]));
         name += len + (name[len] == ' ');
     }
     return o;
