@@ -23,8 +23,7 @@ static bool is_ours(int fd)
 /* The daemon's clock has stood still since it wrote the file. */
 static void go_on(json_t *root)
 {
-    json_int_t then = json_integer_value(json_object_get(root, "time_s"));
-    json_int_t now = json_integer_value(json_object_get(root, "now_ns"));
+    json_int_t then = why_time(root, "time_s"), now = why_time(root, "now_ns");
     json_int_t since = (json_int_t)time(NULL) - then;
 
     if (then > 0 && since > 0 && since < INT32_MAX)

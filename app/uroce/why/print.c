@@ -47,7 +47,7 @@ static void print_head(const json_t *i, json_int_t now)
     const char *kind = text(i, "kind");
 
     printf("  ");
-    print_time(now - number(i, "time_ns"));
+    print_time(now - why_time(i, "time_ns"));
     printf(" ago: ");
     if (has(i, "qpn"))
         printf("QP %" JSON_INTEGER_FORMAT " of ", number(i, "qpn"));
@@ -107,7 +107,7 @@ static void print_peer(const json_t *i)
         printf(" at %s", text(i, "dgid"));
     if (has(i, "silent_us")) {
         printf(", silent for at least ");
-        print_time(number(i, "silent_us") * 1000);
+        print_time(why_time(i, "silent_us") % (INT64_MAX / 1000) * 1000);
     }
     putchar('\n');
 }
@@ -119,8 +119,9 @@ static void print_trace(const json_t *i)
 
     json_array_foreach(json_object_get(i, "trace"), k, r)
     {
-        printf("    %+.3f ms: %s %s\n", (double)(number(r, "time_ns") - number(i, "time_ns")) / 1e6,
-               text(r, "event"), text(r, "what"));
+        printf("    %+.3f ms: %s %s\n",
+               (double)(why_time(r, "time_ns") - why_time(i, "time_ns")) / 1e6, text(r, "event"),
+               text(r, "what"));
     }
 }
 
@@ -147,7 +148,7 @@ static void print_rules(const json_t *root)
 
 static void print_one(const json_t *i, const json_t *root)
 {
-    json_int_t now = number(root, "now_ns");
+    json_int_t now = why_time(root, "now_ns");
     const json_t *led = why_root(i);
 
     printf("%s%s%s\n\n", text(i, "sentence"), has(i, "more") ? " " : "", text(i, "more"));
@@ -168,14 +169,14 @@ void why_print(const json_t *incidents, const json_t *root, bool all)
 
     json_array_foreach(incidents, k, i)
     {
-        if (led && number(i, "time_ns") == led) /* its evidence is there already */
+        if (led && why_time(i, "time_ns") == led) /* its evidence is there already */
             continue;
         if (any && !all)
             break;
         if (any)
             printf("\n----\n\n");
         print_one(i, root);
-        led = why_root(i) != i ? number(why_root(i), "time_ns") : 0;
+        led = why_root(i) != i ? why_time(why_root(i), "time_ns") : 0;
         any = true;
     }
     if (k < n)

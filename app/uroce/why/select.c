@@ -104,7 +104,7 @@ static bool is_peer(const json_t *i, const json_t *p)
 
 static bool is_near(const json_t *i, const json_t *p)
 {
-    uint64_t at = (uint64_t)number(i, "time_ns"), led = (uint64_t)number(p, "time_ns");
+    uint64_t at = (uint64_t)why_time(i, "time_ns"), led = (uint64_t)why_time(p, "time_ns");
 
     return led <= at ? at - led <= BEFORE_NS : led - at <= AFTER_NS;
 }
@@ -120,7 +120,7 @@ static json_t *find_root(const json_t *list, const json_t *i)
         return NULL;
     json_array_foreach(list, k, p)
     {
-        json_int_t d = number(i, "time_ns") - number(p, "time_ns");
+        json_int_t d = why_time(i, "time_ns") - why_time(p, "time_ns");
         uint64_t from = (uint64_t)(d < 0 ? -d : d);
 
         if (p == i || !is_peer(i, p) || !is_near(i, p) || from >= distance ||
@@ -143,13 +143,13 @@ const json_t *why_root(const json_t *incident)
 
 static void add_trace(json_t *row, const json_t *trace)
 {
-    uint64_t at = (uint64_t)number(row, "time_ns");
+    uint64_t at = (uint64_t)why_time(row, "time_ns");
     json_t *list = json_array(), *r;
     size_t k;
 
     json_array_foreach(trace, k, r)
     {
-        uint64_t time = (uint64_t)number(r, "time_ns");
+        uint64_t time = (uint64_t)why_time(r, "time_ns");
 
         if (!number(row, "qpn") || number(r, "qpn") != number(row, "qpn") || time > at ||
             at - time > TRACE_NS || strcmp(text(r, "device"), text(row, "device")))
@@ -176,7 +176,7 @@ static void add_text(json_t *row)
 static int newest_first(const void *a, const void *b)
 {
     const json_t *const *x = a, *const *y = b;
-    json_int_t s = number(*x, "time_ns"), t = number(*y, "time_ns");
+    json_int_t s = why_time(*x, "time_ns"), t = why_time(*y, "time_ns");
 
     return (s < t) - (s > t);
 }

@@ -15,6 +15,16 @@ struct why_question {
     const char *comm;
 };
 
+/* A time of the answer, ns or us; those that make no sense are bounded, so that differences have no
+ * overflow. */
+static inline json_int_t why_time(const json_t *o, const char *name)
+{
+    const json_int_t most = INT64_MAX / 2;
+    json_int_t t = json_integer_value(json_object_get(o, name));
+
+    return t < 0 ? 0 : t > most ? most : t;
+}
+
 /* "QPN", "wr_id=N", "pid=N", "pid=NAME" or "code=N". False: it is none of these. */
 bool why_parse(struct why_question *q, const char *text);
 

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`uroce why` reads what a daemon has left, also when it is damaged: no crash, and no error of a sanitizer. TAP.
+
+usage: why_kept.py UROCE"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+ROUNDS = 100
+WRONG = (None, True, -1, 2**63 - 1, -2**63, 1e300, "", "x" * 5000, [], {}, "{key}", [1], {"a": []})
+SEND = {"time_ns": 5, "device": "d", "kind": "send", "code": 51, "cause": "refused_access", "details": {"opcode": "RDMA WRITE"},
+        "pid": 1, "uid": 0, "comm": "c", "qpn": 16, "dest_qpn": 17, "operation": "RDMA WRITE", "status": "s", "status_code": 10,
+        "wr_id": "7", "counters": {"tx_packets": 1}, "silent_us": 1, "drops": 1, "drop_reason": "bad_icrc"}
+REQUEST = {"time_ns": 4, "device": "d", "kind": "request", "code": 61, "cause": "remote_key_removed", "details": {"ago_us": 3},
+           "pid": 1, "uid": 0, "comm": "c", "qpn": 17, "dest_qpn": 16, "counters": {}}
+KEPT = {"now_ns": 10**9, "time_s": 1, "incidents": [SEND, REQUEST], "faults": [{}],
+        "trace": [{"time_ns": 1, "qpn": 16, "device": "d", "event": "state", "what": "w"}] * 20}
+
+
+def damaged(value, chance):
+    if chance.random() < 0.08:
+        return chance.choice(WRONG)
+    if isinstance(value, dict):
+        return {key: damaged(member, chance) for key, member in value.items() if chance.random() > 0.05}
+    return [damaged(item, chance) for item in value] if isinstance(value, list) else value
+
+
+def why(uroce, socket, text, *arguments):
+    with open(socket + ".why", "w") as file:
+        file.write(text)
+    return subprocess.run([uroce, "why", *arguments, "--socket", socket], capture_output=True, text=True, errors="replace")
+
+
+def intact(uroce, socket):
+    out = why(uroce, socket, json.dumps(KEPT))
+    start = "The R_Key of the peer's request belongs to a memory region that was deregistered before. That was 3 us before."
+    return [] if out.returncode == 0 and out.stdout.startswith(start) else [out.stdout, out.stderr]
+
+
+def damage(uroce, socket):
+    wrong = []
+    for seed in range(ROUNDS):
+        text = json.dumps(damaged(KEPT, random.Random(seed)))
+        if seed % 10 == 9:
+            text = text[:random.Random(seed).randrange(len(text))]
+        for arguments in (("--all",), ("--json",), ("16",)):
+            out = why(uroce, socket, text, *arguments)
+            if out.returncode not in (0, 1) or "Sanitizer" in out.stderr or "runtime error" in out.stderr:
+                wrong.append(f"seed {seed}, {arguments}: {out.returncode} {out.stderr}")
+    return wrong
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        socket = os.path.join(folder, "s")
+        points = [("what is left is explained", intact(sys.argv[1], socket)), ("damage does no harm", damage(sys.argv[1], socket))]
+    print(f"1..{len(points)}")
+    for number, (point, wrong) in enumerate(points, 1):
+        print(f"{'not ' if wrong else ''}ok {number} - {point}")
+        for line in "\n".join(wrong).splitlines()[:30]:
+            print("# " + line)
+    return 1 if any(wrong for _, wrong in points) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
