@@ -43,6 +43,7 @@ CASES = [
     ("peer_destroyed", "peer_qp_gone", "peer_qp_gone"),
     ("wrong_dest_qpn", "peer_qp_unknown", "peer_qp_unknown"),
     ("peer_connected_elsewhere", "peer_qp_elsewhere", "peer_qp_elsewhere"),
+    ("peer_of_other_address", "packets_from_elsewhere", "packets_from_elsewhere"),
     ("peer_in_init", "peer_qp_state", "peer_qp_state"),
     ("peer_in_error", "peer_qp_state", "peer_qp_state"),
     ("peer_killed", "peer_qp_gone", "peer_qp_gone"),
@@ -60,6 +61,8 @@ CASES = [
     ("reads_not_allowed", "request_reads_not_allowed", "request_reads_not_allowed"),
     ("reads_too_many", "refused_request", "reads_too_many"),
     ("atomic_misaligned", "refused_request", "atomic_misaligned"),
+    ("read_on_uc", "request_of_other_service", "request_of_other_service"),
+    ("message_too_long", "request_too_long", "request_too_long"),
     ("atomic_of_16_bytes", "atomic_length", "atomic_length"),
     ("invalidate_region", None, "invalidate_refused"),
     ("local_invalidate_region", "local_invalidate", "local_invalidate"),
@@ -71,6 +74,7 @@ CASES = [
     ("modify_reads", None, "modify_value"),
     ("modify_gid_index", None, "modify_source_gid"),
     ("modify_without_grh", None, "modify_address"),
+    ("ud_wrong_qkey", None, "qkey_mismatch"),
     ("ud_no_receive", None, "receive_queue_empty"),
     ("ud_receive_without_grh", None, "receive_too_small"),
     ("ud_too_long", "datagram_too_long", "datagram_too_long"),
@@ -81,7 +85,7 @@ CASES = [
 ]
 # Those that print the completion themselves, and those without a completion with an error.
 PRINTS = ("peer_killed",)
-LEAVE = ("no_neighbour", "cq_overrun", "ud_no_receive", "ud_receive_without_grh", "modify_reset_to_rts", "modify_without_psn",
+LEAVE = ("no_neighbour", "cq_overrun", "ud_no_receive", "ud_wrong_qkey", "ud_receive_without_grh", "modify_reset_to_rts", "modify_without_psn",
          "modify_with_timeout", "modify_reads", "modify_gid_index", "modify_without_grh")
 
 

@@ -144,20 +144,44 @@ void why_set_fault(struct engine *e, struct qp *qp, enum fault fault)
     why_set(qp, &why);
 }
 
-void why_tell(struct engine *e, struct qp *qp, enum fault fault)
+static bool is_told(const struct qp *qp, uint8_t cause)
+{
+    return qp->why.told[cause / 64] >> cause % 64 & 1;
+}
+
+static void tell(struct engine *e, struct qp *qp, const struct why *why)
 {
     struct incident i = {.kind = INCIDENT_DROPPED};
-    uint64_t *told;
+
+    if (is_told(qp, why->cause))
+        return;
+    qp->why.told[why->cause / 64] |= UINT64_C(1) << why->cause % 64;
+    why_put(e, qp, why, &i);
+}
+
+void why_tell(struct engine *e, struct qp *qp, enum fault fault)
+{
     struct why why;
 
     if (!fault_cause[fault])
         return;
     why = fault_why(e, qp, fault);
-    told = &qp->why.told[why.cause / 64];
-    if (*told >> why.cause % 64 & 1)
+    tell(e, qp, &why);
+}
+
+void why_tell_drop(struct engine *e, struct qp *qp, enum drop reason, const struct pkt *p)
+{
+    struct why why;
+
+    if (reason == DROP_qkey_mismatch)
+        why = make(CAUSE_qkey_mismatch, p->deth.qkey, qp->qkey, 0, 0);
+    else if (reason == DROP_service_mismatch)
+        why = make(CAUSE_service_mismatch, p->opcode, qp->type, 0, 0);
+    else if (reason == DROP_source_mismatch)
+        why = make(CAUSE_packets_from_elsewhere, 1, 0, 0, 0);
+    else
         return;
-    *told |= UINT64_C(1) << why.cause % 64;
-    why_put(e, qp, &why, &i);
+    tell(e, qp, &why);
 }
 
 void why_note_silence(struct engine *e, struct qp *qp)

@@ -16,6 +16,7 @@
 #define WHY_COLD __attribute__((cold))
 
 struct engine;
+struct pkt;
 struct qp;
 struct sge;
 
@@ -53,6 +54,9 @@ void why_set_cause(struct qp *qp, enum cause cause);
 WHY_COLD void why_set_fault(struct engine *e, struct qp *qp, enum fault fault);
 /* A fault that the queue pair survives. */
 WHY_COLD void why_tell(struct engine *e, struct qp *qp, enum fault fault);
+/* A packet to a queue pair of this engine was dropped though it was sound. The first of its kind is
+ * told. */
+void why_tell_drop(struct engine *e, struct qp *qp, enum drop reason, const struct pkt *p);
 /* There was a timeout: has the peer been heard of since the last one? */
 void why_note_silence(struct engine *e, struct qp *qp);
 /* It is well again. */

@@ -161,6 +161,13 @@ static void give_gsi(struct engine *e, const struct rx_job *job, const struct fr
         engine_drop(e, DROP_unknown_qpn, QPN_GSI);
 }
 
+static __attribute__((cold)) void drop(struct engine *e, const struct rx_job *job, enum drop reason)
+{
+    engine_drop(e, reason, job->pkt.dest_qpn);
+    if (job->owner) /* this engine: others were given it before */
+        why_tell_drop(e, job->qp, reason, &job->pkt);
+}
+
 /* A packet whose headers are sound. The engine that owns its queue pair verifies the ICRC: only
  * what it takes to find that engine is believed before. */
 static void process_packet(struct engine *e, unsigned i, const struct frame *f, bool verified)
@@ -180,7 +187,7 @@ static void process_packet(struct engine *e, unsigned i, const struct frame *f, 
     }
     reason = admit(e, job, f, verified);
     if (reason != DROP_NONE)
-        engine_drop(e, reason, job->pkt.dest_qpn);
+        drop(e, job, reason);
     else if (mcast)
         rx_mcast(e, i, f);
     else if (unlikely(pkt_info(&job->pkt)->kind == KIND_CNP))
