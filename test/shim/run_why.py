@@ -166,7 +166,8 @@ def disaster(daemon, program, name, vendor, behind, more=None):
             expect(wr_id, WR_ID, context)
         elif not error:
             raise kit.Failure(f"status {status} without a vendor_err\n{context}")
-    if not why(daemon, f"pid={pid}").startswith(rows[0]["sentence"]):
+    first = next((row for row in rows if row["kind"] != "dropped"), rows[0])
+    if not why(daemon, f"pid={pid}").startswith(first["sentence"]):
         raise kit.Failure("the text does not begin with the sentence")
 
 
@@ -184,6 +185,15 @@ def questions(daemon, program):
         raise kit.Failure("no text for nothing")
     if why(daemon, "--all").count("(cause ") < 2:
         raise kit.Failure("--all does not show all")
+
+
+def failures_first(daemon, program):
+    """A message that was dropped, or had to wait, is no failure while there is another one."""
+    run_case(daemon, program, "wrong_lkey", None)
+    run_case(daemon, program, "ud_no_receive", None)
+    expect(incidents(daemon)[0]["cause"], "receive_queue_empty")
+    if not why(daemon).startswith("The L_Key of a work request is the key of no memory region."):
+        raise kit.Failure(why(daemon))
 
 
 def other_users(daemon, program):
@@ -350,7 +360,7 @@ def main():
         points += [(f"{name_of(case)}, workers: {workers}",
                     lambda daemon=daemon, case=case: disaster(daemon, arguments.program, *case)) for case in CASES]
         points += [(f"{point.__name__}, workers: {workers}", lambda daemon=daemon, point=point: point(daemon, arguments.program))
-                   for point in (questions, connections, other_users, bad_questions, without_daemon)]
+                   for point in (questions, connections, failures_first, other_users, bad_questions, without_daemon)]
     points += [(point.__name__, lambda point=point: point(kit.Build(arguments.build), arguments.program))
                for point in (two_hosts, killed_daemon, ended_daemon)]
     try:

@@ -160,27 +160,50 @@ static void print_one(const json_t *i, const json_t *root)
            text(led, "cause"));
 }
 
-void why_print(const json_t *incidents, const json_t *root, bool all)
+/* The latest one; a message that has to wait is a failure only if there is no other. */
+static const json_t *latest(const json_t *incidents)
 {
-    size_t n = json_array_size(incidents), k;
-    json_int_t led = 0; /* when the root of the last one was */
-    bool any = false;
     json_t *i;
+    size_t k;
+
+    json_array_foreach(incidents, k, i)
+    {
+        if (strcmp(text(i, "kind"), "dropped") != 0)
+            return i;
+    }
+    return json_array_get(incidents, 0);
+}
+
+static void print_all(const json_t *incidents, const json_t *root)
+{
+    json_int_t led = 0; /* when the root of the last one was */
+    const char *line = "";
+    json_t *i;
+    size_t k;
 
     json_array_foreach(incidents, k, i)
     {
         if (led && why_time(i, "time_ns") == led) /* its evidence is there already */
             continue;
-        if (any && !all)
-            break;
-        if (any)
-            printf("\n----\n\n");
+        fputs(line, stdout);
         print_one(i, root);
         led = why_root(i) != i ? why_time(why_root(i), "time_ns") : 0;
-        any = true;
+        line = "\n----\n\n";
     }
-    if (k < n)
-        printf("\n%zu earlier: --all shows %s.\n", n - k, n == k + 1 ? "it" : "them");
+}
+
+void why_print(const json_t *incidents, const json_t *root, bool all)
+{
+    size_t others = json_array_size(incidents) - 1;
+    const json_t *i = latest(incidents);
+
+    if (all) {
+        print_all(incidents, root);
+        return;
+    }
+    print_one(i, root);
+    if (others)
+        printf("\n%zu more: --all shows %s.\n", others, others == 1 ? "it" : "them");
 }
 
 /* ---- a number ---- */

@@ -44,7 +44,7 @@ bool why_more(const json_t *incident, char *out, size_t room);
  * none, or it is another user's. */
 json_t *why_kept(const char *socket);
 
-/* Prints incidents as text, one or all. */
+/* Prints incidents (one at least) as text: the latest one or all. */
 void why_print(const json_t *incidents, const json_t *root, bool all);
 /* Prints what is known of a number alone. False: it is no cause's. */
 bool why_print_code(uint64_t code, bool as_json);
