@@ -98,10 +98,42 @@ static void nothing_is_sent_again(void **state)
                 stream_over(ops[i], sizes[j], delays[k]);
 }
 
+/* A queue pair that begins anew at once, with the PSNs that it had: what it kept before is gone. */
+static void reset_forgets_what_was_kept(void **state)
+{
+    const struct kit_rc rc = {.psn = {PSN_A, PSN_B}, .timeout = 20};
+    struct kit *k = kit_create(&(struct kit_config){.seed = 1, .reorder = 1, .log = true});
+    struct rules t = rules_start_on(k, &rc);
+
+    kit_recv(t.b, 1, t.mb, 0, 64);
+    kit_recv(t.b, 2, t.mb, 0, 64);
+    link_does(t.ab, KIT_DROP);
+    kit_do(t.a, SQE_SEND, 1, t.ma, 0, 8, NULL, 0);
+    run_for(&t, MILLI(1));
+    link_does(t.ab, KIT_PASS);
+    link_does(t.ba, KIT_DROP); /* the NAK */
+    kit_do(t.a, SQE_SEND, 2, t.ma, 0, 8, NULL, 0);
+    run_for(&t, MILLI(1));
+    assert_int_equal(count_of(t.b, requests_kept), 1);
+    link_does(t.ba, KIT_PASS);
+    assert_int_equal(kit_modify(t.a, QPS_RESET), 0);
+    assert_int_equal(kit_modify(t.b, QPS_RESET), 0);
+    kit_connect(t.a, t.b, &rc);
+    kit_recv(t.b, 3, t.mb, 0, 64);
+    kit_recv(t.b, 4, t.mb, 0, 64);
+    kit_do(t.a, SQE_SEND, 5, t.ma, 0, 8, NULL, 0);
+    kit_settle(t.k);
+    completes(t.a->send_cq, 5, WC_SUCCESS);
+    completes(t.b->recv_cq, 3, WC_SUCCESS);
+    completes_nothing(t.b->recv_cq);
+    rules_finish(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_sent_again),
+        cmocka_unit_test(reset_forgets_what_was_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

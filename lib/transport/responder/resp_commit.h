@@ -49,7 +49,7 @@ static inline void resp_commit(struct engine *e, struct qp *qp, const struct res
     if (p->messages)
         resp_note_written(e, qp);
     resp->nak_sent = false;
-    if (resp->syndrome != AETH_ACK_PLAIN && !qp->fault)
+    if (resp->syndrome != AETH_ACK_PLAIN)
         resp->ack_pending = false;
     if (p->wants_ack) {
         resp_owe_ack(resp, AETH_ACK_PLAIN, p->ack_psn);

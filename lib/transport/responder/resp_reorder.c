@@ -52,7 +52,6 @@ static unsigned execute_some(struct engine *e, struct qp *qp)
             break;
         }
         done[n] = k;
-        k->used = false;
         qp->ops->rx_request(e, qp, n++);
         if (psn_eq(qp->resp.epsn, before)) /* refused */
             break;

@@ -53,6 +53,8 @@ static enum fault write_queued(struct engine *e, struct qp *qp, unsigned job, co
 
     if (mem_batch_full(&e->batch))
         rx_flush(e);
+    if (qp->fault) /* of a request before it, found just now */
+        return qp->fault;
     f = mr_check_remote(&e->mrs, resp->write_rkey, resp_domain(e, qp, job), qp->qpn, resp->write_va,
                         p->payload_len, MEM_REMOTE_WRITE, &span);
     if (f != MR_OK)
