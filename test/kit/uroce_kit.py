@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import re
 import select
 import shutil
@@ -152,10 +153,20 @@ class Program:
             self.process.wait()
 
 
+# Below those that the kernel gives to connections: none can take the number before the program does that it is for.
+PORTS = range(24000, 32000)
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return probe.getsockname()[1]
+    """A TCP port that nothing has."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+                return port
+            except OSError:
+                continue
 
 
 def listens(port, pid):
