@@ -8,6 +8,10 @@
 #include "unit.h"
 
 #define AWAIT_SECONDS 10
+#define DEPTH         4
+/* More than a test's connection uses; few, so that packets of the connections before, whose PSNs
+ * are less than 2^23 behind, are duplicates. */
+#define PSNS_OF_A_CONNECTION 0x10000
 #define ACCESS                                                                   \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC)
@@ -57,7 +61,7 @@ void modify_state(struct ibv_qp *qp, enum ibv_qp_state state)
     assert_int_equal(qp->state, state);
 }
 
-int try_connect_qp(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth)
+static int connect_with(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth, uint32_t psn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS};
     int err;
@@ -68,6 +72,7 @@ int try_connect_qp(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth)
         0);
     attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
                                 .path_mtu = IBV_MTU_1024,
+                                .rq_psn = psn,
                                 .dest_qp_num = dest_qpn,
                                 .max_dest_rd_atomic = depth,
                                 .min_rnr_timer = 1,
@@ -79,6 +84,7 @@ int try_connect_qp(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth)
     if (err)
         return err;
     attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+                                .sq_psn = psn,
                                 .timeout = 14,
                                 .retry_cnt = 7,
                                 .rnr_retry = 7,
@@ -88,13 +94,26 @@ int try_connect_qp(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth)
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+int try_connect_qp(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth)
+{
+    return connect_with(qp, dest_qpn, depth, 0);
+}
+
 void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn)
 {
-    assert_int_equal(try_connect_qp(qp, dest_qpn, 4), 0);
+    assert_int_equal(try_connect_qp(qp, dest_qpn, DEPTH), 0);
+}
+
+void pair_reconnect(struct pair *p)
+{
+    p->psn = (p->psn + PSNS_OF_A_CONNECTION) & 0xFFFFFF;
+    assert_int_equal(connect_with(p->a.qp, p->b.qp->qp_num, DEPTH, p->psn), 0);
+    assert_int_equal(connect_with(p->b.qp, p->a.qp->qp_num, DEPTH, p->psn), 0);
 }
 
 void pair_open(struct pair *p)
 {
+    p->psn = 0;
     p->ctx = open_first();
     p->pd = ibv_alloc_pd(p->ctx);
     assert_non_null(p->pd);

@@ -20,6 +20,7 @@ struct pair {
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq; /* of both sides, on the channel */
     struct side a, b;
+    uint32_t psn; /* the first one of each direction */
 };
 
 /* Opens the first device, or fails the test. */
@@ -27,6 +28,14 @@ struct ibv_context *open_first(void);
 
 void pair_open(struct pair *p);
 void pair_close(struct pair *p);
+
+/*
+ * Connects both sides, which are in RESET, with PSNs that no packet of their connection before has.
+ * Such packets may still be under way: a connection manager waits for them (TimeWait) before a
+ * queue pair is used again. A test that reuses one at once takes other PSNs instead, or they may be
+ * accepted, and the new connection's own packets are then duplicates.
+ */
+void pair_reconnect(struct pair *p);
 
 struct ibv_qp *make_qp(struct pair *p, struct ibv_cq *cq);
 
