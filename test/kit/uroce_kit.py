@@ -250,7 +250,8 @@ def perftest_rows(text):
             in_table = True
         elif in_table and re.match(r"\s*\d+\s+\d+\s", line):
             # On a busy machine a warning about the clock follows the numbers, without a space.
-            rows.append([float(word) for word in re.match(r"[\d.\s-]+", line).group().split()])
+            words = re.match(r"(?:[\d.\s-]|inf|nan)+", line).group().split()
+            rows.append([float(word) if word[-1].isdigit() else 0.0 for word in words])
         elif line.startswith("---"):
             in_table = False
     return rows
@@ -258,7 +259,8 @@ def perftest_rows(text):
 
 def check_perftest(text, rows=1):
     """Every row has as its average bandwidth, message rate, or latency a number above zero; unless perftest says that it could
-    not measure the CPU's clock, as on a machine with too much other work: then it prints zeros, whatever it has moved."""
+    not measure the CPU's clock, as on a machine with too much other work: then it prints zeros, or infinite
+    latencies, which count as zeros here, whatever it has moved."""
     no_clock = "Correlation coefficient r^2:" in text
     found = perftest_rows(text)
     if len(found) != rows:

@@ -195,6 +195,9 @@ static void test_removals(void **state)
     mr.key = 2;
     mr_note_removal(&t, &mr, 7); /* the key was another region's */
     assert_int_equal(mr_removed_at(&t, 2), 7);
+    mr.key = MR_REMOVALS_NOTED + 1; /* the first time is still noted, before this one */
+    mr_note_removal(&t, &mr, 8);
+    assert_int_equal(mr_removed_at(&t, mr.key), 8);
     mr_table_fini(&t);
 }
 
