@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "record_ring.h"
+
 void incident_put(struct incidents *ring, const struct incident *i)
 {
     uint64_t n = atomic_load_explicit(&ring->count, memory_order_relaxed);
@@ -28,20 +30,14 @@ static void read_record(const struct incidents *ring, uint64_t n, struct inciden
     memcpy(out, word, sizeof(word));
 }
 
-/* Leaves out the records that were overwritten while they were copied, and the one that the writer
- * may be writing now. */
 unsigned incident_read(const struct incidents *ring, struct incident out[INCIDENTS])
 {
-    uint64_t end = atomic_load_explicit(&ring->count, memory_order_acquire);
-    uint64_t first = end > INCIDENTS ? end - INCIDENTS : 0, now, whole;
+    struct record_span s = record_ring_begin(&ring->count, INCIDENTS);
     unsigned n = 0;
 
-    for (uint64_t i = first; i < end; i++)
-        read_record(ring, i, &out[i - first]);
-    atomic_thread_fence(memory_order_acquire);
-    now = atomic_load_explicit(&ring->count, memory_order_relaxed);
-    whole = now >= INCIDENTS ? now - INCIDENTS + 1 : 0;
-    for (uint64_t i = whole > first ? whole : first; i < end; i++)
-        out[n++] = out[i - first];
+    for (uint64_t i = s.first; i < s.end; i++)
+        read_record(ring, i, &out[i - s.first]);
+    for (uint64_t i = record_ring_whole(&ring->count, INCIDENTS, s); i < s.end; i++)
+        out[n++] = out[i - s.first];
     return n;
 }
