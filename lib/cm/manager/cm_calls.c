@@ -3,13 +3,13 @@
 #include <errno.h>
 
 #include "cm_state.h"
+#include "ece.h"
 #include "psn.h"
 
 #define QPN_MAX        0xFFFFFFu
 #define RETRY_MAX      7
 #define CODE_MAX       31
 #define INFO_MAX       72
-#define ECE_VENDOR_MAX 0xFFFFFFu
 
 static size_t front_of(const struct cm_id *id)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which peers have agreed on maps of kept packets (decision 0021). A program or the CM may have
- * said so (ece.h). Else, when a connection gets its path,
- * the peer's port is asked by a MAD (peer_mad.h), at most once in AGREE_HOLDS; until its answer is
- * there, and without one, the connection is one to a stranger, and nothing waits. Control thread.
+ * said so (ece.h). Else, when a connection gets its path, the peer's port is asked by a MAD
+ * (peer_mad.h), at most once in AGREE_HOLDS; until its answer is there, and without one, the
+ * connection is one to a stranger, and nothing waits. Control thread.
  */
 #ifndef UROCE_DEVICE_AGREE_H
 #define UROCE_DEVICE_AGREE_H

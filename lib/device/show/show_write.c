@@ -227,8 +227,6 @@ static bool write_objects(struct show_write *w)
     return n;
 }
 
-/* ---- the trace ---- */
-
 static bool write_now(struct show_write *w)
 {
     show_out_members(&w->out, json_pack("{s:I, s:I}", "now_ns", (json_int_t)w->rnic->config.clock(),
@@ -236,24 +234,39 @@ static bool write_now(struct show_write *w)
     return false;
 }
 
-/* False: there is no other engine. */
-static bool read_engine(struct show_write *w)
-{
-    const struct device *d;
+/* ---- rings of records ---- */
 
-    while (w->device < w->rnic->devices && w->list == w->rnic->device[w->device]->parts) {
+/* The device whose ring is next: there is one of each engine, and `more` of the device itself.
+ * NULL: there is no other ring. */
+static const struct device *next_ring(struct show_write *w, unsigned more)
+{
+    while (w->device < w->rnic->devices && w->list == w->rnic->device[w->device]->parts + more) {
         w->device++;
         w->list = 0;
     }
-    if (w->device == w->rnic->devices)
-        return false;
-    if (!w->record)
-        w->record = malloc(TRACE_RECORDS * sizeof(*w->record));
-    if (!w->record) {
+    return w->device < w->rnic->devices ? w->rnic->device[w->device] : NULL;
+}
+
+/* Room for the copy of a ring, until show_write_end: what there is already, or else new. */
+static void *room_for(struct show_write *w, void *room, size_t bytes)
+{
+    if (!room)
+        room = malloc(bytes);
+    if (!room)
         w->out.err = -ENOMEM;
+    return room;
+}
+
+/* ---- the trace ---- */
+
+/* False: there is no other engine. */
+static bool read_engine(struct show_write *w)
+{
+    const struct device *d = next_ring(w, 0);
+
+    w->record = room_for(w, w->record, TRACE_RECORDS * sizeof(*w->record));
+    if (!d || !w->record)
         return false;
-    }
-    d = w->rnic->device[w->device];
     w->records = trace_read(engine_trace(d->port[w->list]->engine), w->record);
     w->from = 0;
     return true;
@@ -287,21 +300,11 @@ static bool write_trace(struct show_write *w)
 /* The rings of a device: its engines', and that of calls. False: there is no other one. */
 static bool read_incidents(struct show_write *w)
 {
-    const struct device *d;
+    const struct device *d = next_ring(w, 1);
 
-    while (w->device < w->rnic->devices && w->list > w->rnic->device[w->device]->parts) {
-        w->device++;
-        w->list = 0;
-    }
-    if (w->device == w->rnic->devices)
+    w->incident = room_for(w, w->incident, INCIDENTS * sizeof(*w->incident));
+    if (!d || !w->incident)
         return false;
-    if (!w->incident)
-        w->incident = malloc(INCIDENTS * sizeof(*w->incident));
-    if (!w->incident) {
-        w->out.err = -ENOMEM;
-        return false;
-    }
-    d = w->rnic->device[w->device];
     w->records = incident_read(
         w->list < d->parts ? engine_incidents(d->port[w->list]->engine) : &d->calls, w->incident);
     w->from = 0;
