@@ -188,6 +188,7 @@ static bool move_response(struct rx_batch *b, struct mr_grant *g, const struct s
     const struct sge *sge = s->wqe.sge, *end = sge + s->wqe.h.num_sge;
     const uint8_t *payload = bth_payload(rx_span_bth(&b->span[i]));
     uint32_t off = s->done * b->qp->mtu, len = b->span[i].payload;
+    struct rx_job *job;
     uint8_t *to;
 
     for (; sge != end && off >= sge->length; sge++)
@@ -196,9 +197,15 @@ static bool move_response(struct rx_batch *b, struct mr_grant *g, const struct s
         return false;
     to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE,
                          sge->addr + off, len);
-    if (unlikely(!to))
-        return rx_batch_queue(b, g, i, sge->addr + off, payload, len, &slot);
-    mr_grant_copy(to, payload, len);
+    if (likely(to)) {
+        mr_grant_copy(to, payload, len);
+        return true;
+    }
+    job = rx_batch_queue(b, g, i, sge->addr + off, payload, len);
+    if (!job)
+        return false;
+    job->is_response = true;
+    job->slot = slot;
     return true;
 }
 

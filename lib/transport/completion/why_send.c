@@ -8,11 +8,6 @@
 #include "id_tables.h"
 #include "requester.h"
 
-static struct why make(enum cause cause, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
-{
-    return (struct why){.cause = (uint8_t)cause, .detail = {a, b, c, d}};
-}
-
 static struct why protection(struct engine *e, const struct qp *qp, const struct send_slot *s)
 {
     const struct send_wqe *w = &s->wqe;
@@ -23,7 +18,7 @@ static struct why protection(struct engine *e, const struct qp *qp, const struct
 
     if (why_local_access(e, qp->pd, w->sge, n, need, &why))
         return why;
-    return make(CAUSE_local_memory_gone, n ? w->sge[0].addr : 0, n ? w->sge[0].length : 0, 0, 0);
+    return why_of(CAUSE_local_memory_gone, n ? w->sge[0].addr : 0, n ? w->sge[0].length : 0, 0, 0);
 }
 
 static struct why operation(const struct qp *qp, const struct send_slot *s)
@@ -32,50 +27,39 @@ static struct why operation(const struct qp *qp, const struct send_slot *s)
     const struct req_op *op = &req_ops[w->opcode & 15];
 
     if (w->opcode > 15 || !op->services)
-        return make(CAUSE_request_malformed, w->opcode, w->num_sge, 0, 0);
+        return why_of(CAUSE_request_malformed, w->opcode, w->num_sge, 0, 0);
     if (!req_is_offered(qp, op))
-        return make(CAUSE_request_of_other_service, op->wc, qp->type, 0, 0);
+        return why_of(CAUSE_request_of_other_service, op->wc, qp->type, 0, 0);
     if ((op->traits & REQ_RETURNS_DATA) && (w->flags & SQE_INLINE))
-        return make(CAUSE_request_inline_result, op->wc, 0, 0, 0);
+        return why_of(CAUSE_request_inline_result, op->wc, 0, 0, 0);
     if ((op->traits & REQ_HAS_RESPONSE) && !qp->attr.max_rd_atomic)
-        return make(CAUSE_request_reads_not_allowed, qp->attr.max_rd_atomic, 0, 0, 0);
+        return why_of(CAUSE_request_reads_not_allowed, qp->attr.max_rd_atomic, 0, 0, 0);
     if (w->opcode == SQE_LOCAL_INV)
-        return make(CAUSE_local_invalidate, w->imm, 0, 0, 0);
+        return why_of(CAUSE_local_invalidate, w->imm, 0, 0, 0);
     if (qp->service == PKT_UD && s->packets) /* it was good when it was taken */
-        return make(CAUSE_request_address_handle, w->ud.ah, 0, 0, 0);
-    return make(CAUSE_request_malformed, op->wc, w->num_sge, 0, 0);
-}
-
-static uint64_t posted_length(const struct send_wqe *w)
-{
-    uint64_t length = 0;
-
-    if (w->h.flags & SQE_INLINE)
-        return w->h.inline_len;
-    for (unsigned i = 0; i < w->h.num_sge; i++)
-        length += w->sge[i].length;
-    return length;
+        return why_of(CAUSE_request_address_handle, w->ud.ah, 0, 0, 0);
+    return why_of(CAUSE_request_malformed, op->wc, w->num_sge, 0, 0);
 }
 
 static struct why length(const struct qp *qp, const struct send_slot *s)
 {
     const struct req_op *op = &req_ops[s->wqe.h.opcode & 15];
-    uint64_t len = posted_length(&s->wqe);
+    uint64_t len = req_message_len(&s->wqe);
 
     if ((op->traits & REQ_EIGHT_BYTES) && len != sizeof(uint64_t))
-        return make(CAUSE_atomic_length, len, 0, 0, 0);
+        return why_of(CAUSE_atomic_length, len, 0, 0, 0);
     if (qp->service == SERVICE_RAW)
-        return make(CAUSE_raw_frame_length, len, 0, 0, 0);
+        return why_of(CAUSE_raw_frame_length, len, 0, 0, 0);
     if (qp->service == PKT_UD)
-        return make(CAUSE_datagram_too_long, len, qp->mtu, 0, 0);
-    return make(CAUSE_request_too_long, len, MESSAGE_MAX, 0, 0);
+        return why_of(CAUSE_datagram_too_long, len, qp->mtu, 0, 0);
+    return why_of(CAUSE_request_too_long, len, MESSAGE_MAX, 0, 0);
 }
 
 static struct why window(const struct send_slot *s)
 {
     const struct sqe *w = &s->wqe.h;
 
-    return make(CAUSE_window_bind, w->rkey, w->bind.region_key, w->remote_addr, w->bind.length);
+    return why_of(CAUSE_window_bind, w->rkey, w->bind.region_key, w->remote_addr, w->bind.length);
 }
 
 static struct why refused(enum cause cause, const struct send_slot *s)
@@ -84,7 +68,7 @@ static struct why refused(enum cause cause, const struct send_slot *s)
     const struct req_op *op = &req_ops[w->opcode & 15];
     bool remote = op->traits & (REQ_HAS_REMOTE | REQ_HAS_RESPONSE);
 
-    return make(cause, op->wc, remote ? w->remote_addr : 0, remote ? w->rkey : 0, s->len);
+    return why_of(cause, op->wc, remote ? w->remote_addr : 0, remote ? w->rkey : 0, s->len);
 }
 
 /* ---- no answer ---- */
@@ -104,16 +88,16 @@ static struct why dropped(enum drop reason, uint32_t packets, uint32_t at_peer)
 {
     switch (reason) {
     case DROP_bad_icrc:
-        return make(CAUSE_packets_damaged, packets, 0, 0, 0);
+        return why_of(CAUSE_packets_damaged, packets, 0, 0, 0);
     case DROP_source_mismatch:
     case DROP_sender_mismatch:
     case DROP_wrong_destination:
-        return make(CAUSE_packets_from_elsewhere, packets, 0, 0, 0);
+        return why_of(CAUSE_packets_from_elsewhere, packets, 0, 0, 0);
     case DROP_fault_rule:
-        return make(CAUSE_packets_dropped_on_purpose, packets, 0, 0, 0);
+        return why_of(CAUSE_packets_dropped_on_purpose, packets, 0, 0, 0);
     default:
-        return at_peer ? make(CAUSE_requests_dropped, at_peer, reason, packets, 0)
-                       : make(CAUSE_answers_dropped, reason, packets, 0, 0);
+        return at_peer ? why_of(CAUSE_requests_dropped, at_peer, reason, packets, 0)
+                       : why_of(CAUSE_answers_dropped, reason, packets, 0, 0);
     }
 }
 
@@ -147,18 +131,18 @@ static bool judge_peer(const struct engine *e, const struct qp *qp, const struct
     uint8_t state;
 
     if (!peer) {
-        *out = make(answered ? CAUSE_peer_qp_gone : CAUSE_peer_qp_unknown, number, 0, 0, 0);
+        *out = why_of(answered ? CAUSE_peer_qp_gone : CAUSE_peer_qp_unknown, number, 0, 0, 0);
         return true;
     }
     state = __atomic_load_n(&peer->state, __ATOMIC_RELAXED);
     if (state < QPS_RTR || state > QPS_SQE)
-        *out = make(CAUSE_peer_qp_state, number, state, 0, 0);
+        *out = why_of(CAUSE_peer_qp_state, number, state, 0, 0);
     if (out->cause)
         return true;
     to = qp_owner_engine(peer) == e ? peer->attr.dest_qpn : QPN_NONE;  /* not known */
     if (qp->dest_qpn != QPN_NONE && (to == qp->qpn || to == QPN_NONE)) /* not held, either */
         return false;
-    *out = make(CAUSE_peer_qp_elsewhere, number, to, 0, 0);
+    *out = why_of(CAUSE_peer_qp_elsewhere, number, to, 0, 0);
     return true;
 }
 
@@ -178,13 +162,13 @@ static struct why no_answer(struct engine *e, struct qp *qp)
     if (find_drops(e, qp, peer, &why))
         return why;
     if (!silent)
-        return make(CAUSE_retries_used_up, qp->attr.retry_cnt,
-                    counter_get(&qp->counters.seq_nak_rcvd), 0, 0);
+        return why_of(CAUSE_retries_used_up, qp->attr.retry_cnt,
+                      counter_get(&qp->counters.seq_nak_rcvd), 0, 0);
     if (!rx)
-        return make(CAUSE_no_answer, timeouts, qp->attr.retry_cnt, tx, us);
+        return why_of(CAUSE_no_answer, timeouts, qp->attr.retry_cnt, tx, us);
     if (!qp->attr.retry_cnt)
-        return make(CAUSE_no_retries, timeouts, tx, 0, 0);
-    return make(CAUSE_answers_stopped, timeouts, qp->attr.retry_cnt, rx, us);
+        return why_of(CAUSE_no_retries, timeouts, tx, 0, 0);
+    return why_of(CAUSE_answers_stopped, timeouts, qp->attr.retry_cnt, rx, us);
 }
 
 /* ---- */
@@ -201,7 +185,7 @@ static struct why judge(struct engine *e, struct qp *qp, const struct send_slot 
     case WC_MW_BIND_ERR:
         return window(s);
     case WC_BAD_RESP_ERR:
-        return make(CAUSE_response_malformed, req_ops[s->wqe.h.opcode & 15].wc, s->len, 0, 0);
+        return why_of(CAUSE_response_malformed, req_ops[s->wqe.h.opcode & 15].wc, s->len, 0, 0);
     case WC_REM_INV_REQ_ERR:
         return refused(CAUSE_refused_request, s);
     case WC_REM_ACCESS_ERR:
@@ -209,8 +193,8 @@ static struct why judge(struct engine *e, struct qp *qp, const struct send_slot 
     case WC_REM_OP_ERR:
         return refused(CAUSE_refused_operation, s);
     case WC_RNR_RETRY_EXC_ERR:
-        return make(CAUSE_receiver_not_ready, counter_get(&qp->counters.rnr_nak_rcvd),
-                    qp->attr.rnr_retry, 0, 0);
+        return why_of(CAUSE_receiver_not_ready, counter_get(&qp->counters.rnr_nak_rcvd),
+                      qp->attr.rnr_retry, 0, 0);
     default:
         return no_answer(e, qp);
     }

@@ -6,15 +6,10 @@
 
 /* ---- what is found ---- */
 
-static struct why make(enum cause cause, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
-{
-    return (struct why){.cause = (uint8_t)cause, .detail = {a, b, c, d}};
-}
-
 enum fault why_fault_found(struct qp *qp, enum fault fault, enum cause cause, uint64_t a,
                            uint64_t b, uint64_t c, uint64_t d)
 {
-    qp->why.found = make(cause, a, b, c, d);
+    qp->why.found = why_of(cause, a, b, c, d);
     qp->why.found_of = fault;
     return fault;
 }
@@ -36,9 +31,9 @@ static struct why access_why(const struct engine *e, enum mr_fault found, bool r
     uint64_t at = found == MR_BAD_KEY ? mr_removed_at(e->cfg.mrs, key) : 0;
 
     if (at)
-        return make(remote ? CAUSE_remote_key_removed : CAUSE_local_key_removed, key, va, len,
-                    (e->now - min_of(e->now, at)) / NS_PER_US);
-    return make(remote ? remote_cause[found] : local_cause[found], key, va, len, need);
+        return why_of(remote ? CAUSE_remote_key_removed : CAUSE_local_key_removed, key, va, len,
+                      (e->now - min_of(e->now, at)) / NS_PER_US);
+    return why_of(remote ? remote_cause[found] : local_cause[found], key, va, len, need);
 }
 
 enum fault why_access_fault(struct engine *e, struct qp *qp, enum fault fault, enum mr_fault found,
@@ -79,7 +74,7 @@ void why_set(struct qp *qp, const struct why *why)
 
 void why_set_cause(struct qp *qp, enum cause cause)
 {
-    struct why why = make(cause, 0, 0, 0, 0);
+    struct why why = why_of(cause, 0, 0, 0, 0);
 
     why_set(qp, &why);
 }
@@ -114,12 +109,12 @@ static bool receive_why(struct engine *e, const struct qp *qp, enum fault fault,
         if (why_local_access(e, resp->recv_pd, resp->recv->sge, resp->recv->h.num_sge,
                              MEM_LOCAL_WRITE, out))
             return true;
-        *out =
-            make(CAUSE_local_memory_gone, resp->recv->sge[0].addr, resp->recv->sge[0].length, 0, 0);
+        *out = why_of(CAUSE_local_memory_gone, resp->recv->sge[0].addr, resp->recv->sge[0].length,
+                      0, 0);
         return resp->recv->h.num_sge;
     }
     if (fault == FAULT_RECV_MALFORMED) {
-        *out = make(CAUSE_receive_malformed, resp->recv->h.num_sge, 0, 0, 0);
+        *out = why_of(CAUSE_receive_malformed, resp->recv->h.num_sge, 0, 0, 0);
         return true;
     }
     return false;
@@ -127,7 +122,7 @@ static bool receive_why(struct engine *e, const struct qp *qp, enum fault fault,
 
 static struct why fault_why(struct engine *e, struct qp *qp, enum fault fault)
 {
-    struct why why = make(fault_cause[fault], 0, 0, 0, 0);
+    struct why why = why_of(fault_cause[fault], 0, 0, 0, 0);
 
     if (qp->why.found_of == fault)
         why = qp->why.found;
@@ -174,11 +169,11 @@ void why_tell_drop(struct engine *e, struct qp *qp, enum drop reason, const stru
     struct why why;
 
     if (reason == DROP_qkey_mismatch)
-        why = make(CAUSE_qkey_mismatch, p->deth.qkey, qp->qkey, 0, 0);
+        why = why_of(CAUSE_qkey_mismatch, p->deth.qkey, qp->qkey, 0, 0);
     else if (reason == DROP_service_mismatch)
-        why = make(CAUSE_service_mismatch, p->opcode, qp->type, 0, 0);
+        why = why_of(CAUSE_service_mismatch, p->opcode, qp->type, 0, 0);
     else if (reason == DROP_source_mismatch)
-        why = make(CAUSE_packets_from_elsewhere, 1, 0, 0, 0);
+        why = why_of(CAUSE_packets_from_elsewhere, 1, 0, 0, 0);
     else
         return;
     tell(e, qp, &why);

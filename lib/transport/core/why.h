@@ -26,6 +26,11 @@ struct why {
     uint64_t detail[CAUSE_DETAILS];
 };
 
+static inline struct why why_of(enum cause cause, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    return (struct why){.cause = (uint8_t)cause, .detail = {a, b, c, d}};
+}
+
 struct qp_why {
     struct why is;       /* of its error state; CAUSE_none: it is well */
     struct why found;    /* more about the fault that is being judged, if it is of this kind: */

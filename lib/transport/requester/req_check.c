@@ -31,7 +31,7 @@ const struct req_op req_ops[16] = {
     [SQE_BIND_MW] = {ON_RC | ON_UC, REQ_IS_LOCAL, WC_BIND_MW},
 };
 
-static uint64_t message_len(const struct send_wqe *w)
+uint64_t req_message_len(const struct send_wqe *w)
 {
     uint64_t len = 0;
 
@@ -54,7 +54,7 @@ uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s)
 {
     const struct send_wqe *w = &s->wqe;
     const struct req_op *op = &req_ops[w->h.opcode & 15];
-    uint64_t len = message_len(w);
+    uint64_t len = req_message_len(w);
     bool returns = op->traits & REQ_RETURNS_DATA;
 
     s->len = s->packets = 0;

@@ -62,6 +62,8 @@ extern const struct req_op req_ops[16];
 
 /* Whether the queue pair's service offers an operation. */
 bool req_is_offered(const struct qp *qp, const struct req_op *op);
+/* Bytes of the message that a WQE describes; a sum that 32 bits may not hold. */
+uint64_t req_message_len(const struct send_wqe *w);
 
 /* The length and the packets of a WQE that was taken: WC_SUCCESS, or the status that the WQE fails
  * with. */

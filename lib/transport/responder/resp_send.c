@@ -148,7 +148,7 @@ static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsig
                              buffer.addr, len);
         if (to)
             mr_grant_copy(to, payload, len);
-        else if (!rx_batch_queue(b, &g, i, buffer.addr, payload, len, NULL))
+        else if (!rx_batch_queue(b, &g, i, buffer.addr, payload, len))
             break;
         complete_later(b, i, &common, &buffer);
     }

@@ -132,7 +132,7 @@ static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsig
 
         if (write_address(b->e, b->qp, &g, reth_rkey(reth), va, len) ||
             !resp_write_len_ok(PF_START | PF_END, reth_len(reth), len) ||
-            !rx_batch_queue(b, &g, i, va, reth + RETH_LEN, len, NULL))
+            !rx_batch_queue(b, &g, i, va, reth + RETH_LEN, len))
             break;
     }
     b->messages = i;
@@ -195,7 +195,7 @@ static bool place_segment(struct rx_batch *b, struct mr_grant *g, unsigned i)
     to = write_address(b->e, qp, g, resp->write_rkey, resp->write_va, len);
     if (to)
         memcpy(to, bth_payload(bth), len);
-    else if (!rx_batch_queue(b, g, i, resp->write_va, bth_payload(bth), len, NULL))
+    else if (!rx_batch_queue(b, g, i, resp->write_va, bth_payload(bth), len))
         return false;
     write_advance(resp, flags, len);
     b->messages += !!(flags & PF_END);

@@ -64,12 +64,12 @@ void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n);
 /* ---- rx_batch_queue.c ---- */
 
 /*
- * Queues the copy of packet i's payload to memory that is not mapped. False, with nothing done: g
- * does not cover [va, va + len), or the copy cannot be queued now. `response`: of this slot of the
- * requester; NULL: of a request.
+ * Queues the copy of packet i's payload to memory that is not mapped, under the packet's rx_job, as
+ * that of a request. NULL, with nothing done: g does not cover [va, va + len), or the copy cannot
+ * be queued now.
  */
-bool rx_batch_queue(struct rx_batch *b, const struct mr_grant *g, unsigned i, uint64_t va,
-                    const uint8_t *payload, uint32_t len, const uint32_t *response);
+struct rx_job *rx_batch_queue(struct rx_batch *b, const struct mr_grant *g, unsigned i, uint64_t va,
+                              const uint8_t *payload, uint32_t len);
 
 /* Packet i is a request whose completion waits, or whose copy is queued: its rx_job says so much.
  */

@@ -13,19 +13,14 @@ struct rx_job *rx_batch_job(struct rx_batch *b, unsigned i)
     return job;
 }
 
-bool rx_batch_queue(struct rx_batch *b, const struct mr_grant *g, unsigned i, uint64_t va,
-                    const uint8_t *payload, uint32_t len, const uint32_t *response)
+struct rx_job *rx_batch_queue(struct rx_batch *b, const struct mr_grant *g, unsigned i, uint64_t va,
+                              const uint8_t *payload, uint32_t len)
 {
     struct mem_batch *batch = &b->e->batch;
     struct mem_region *mr = g->copied;
-    struct rx_job *job;
 
     if (!mr || !mr_covers(mr, va, len) || mem_batch_full(batch) || mem_refuses(batch, mr))
-        return false;
-    job = rx_batch_job(b, i);
-    job->is_response = response;
-    if (response)
-        job->slot = *response;
+        return NULL;
     mem_batch_out(batch, mr, mr_host_addr(mr, va), payload, len, b->job + i);
-    return true;
+    return rx_batch_job(b, i);
 }
