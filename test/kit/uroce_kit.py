@@ -59,9 +59,15 @@ class Build:
 
 
 class Daemon:
-    """A uroced on a control socket of its own. namespace: a network namespace to run it, and its programs, in."""
+    """A uroced on a control socket of its own. configuration: the text of its configuration file, in place of arguments.
+    namespace: a network namespace to run it, and its programs, in."""
 
-    def __init__(self, build, folder, name="uroced", arguments=("--loopback",), namespace=None):
+    def __init__(self, build, folder, name="uroced", arguments=("--loopback",), namespace=None, configuration=None):
+        if configuration is not None:
+            path = os.path.join(folder, name + ".ini")
+            with open(path, "w") as file:
+                file.write(configuration)
+            arguments = ("-c", path)
         self.build = build
         self.prefix = ["ip", "netns", "exec", namespace] if namespace else []
         self.socket = os.path.join(folder, name + ".sock")

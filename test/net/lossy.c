@@ -7,9 +7,9 @@
  *
  * LOSS is the chance of a frame in 1/100000, DELAY is in microseconds. MARK is the chance that a
  * frame whose sender allows it is marked "congestion experienced"; SIGUSR1 begins and ends that.
- * Which frames are lost
- * follows from the seed and their number in each direction. Says "ready" on standard output, and
- * when SIGTERM ends it, for each direction how many frames it passed, lost and marked.
+ * Which frames are lost follows from the seed and their number in each direction. Says "ready" on
+ * standard output, and when SIGTERM ends it, for each direction how many frames it passed, lost and
+ * marked.
  */
 #include <arpa/inet.h>
 #include <errno.h>

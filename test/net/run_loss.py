@@ -94,17 +94,19 @@ class Lossy:
                 counts += found
 
 
+def repeating(selective):
+    return [f"selective_repeat = {'yes' if yes else 'no'}" for yes in selective]
+
+
 @contextlib.contextmanager
-def daemons(build, wire, selective):
-    """A uroced on each end. Programs stay where the loopback interface is."""
+def daemons(build, wire, settings):
+    """A uroced on each end, each with further settings of its port. Programs stay where the loopback interface is."""
     folder = kit.scratch_folder()
     started = []
     try:
-        for end, peer, yes in zip(wire.ends, wire.ends[::-1], selective):
-            path = os.path.join(folder, f"uroced{end.number}.ini")
-            with open(path, "w") as file:
-                file.write(net.configuration(end, peer, MTU) + f"selective_repeat = {'yes' if yes else 'no'}\ndad = no\n")
-            started.append(kit.Daemon(build, folder, name=f"uroced{end.number}", arguments=("-c", path), namespace=end.namespace))
+        for end, peer, more in zip(wire.ends, wire.ends[::-1], settings):
+            started.append(kit.Daemon(build, folder, name=f"uroced{end.number}", namespace=end.namespace,
+                                      configuration=f"{net.configuration(end, peer, MTU)}{more}\ndad = no\n"))
             started[-1].prefix = []
         yield started
     finally:
@@ -198,7 +200,7 @@ def print_table(build, wire):
     for mode in ("both", "the requester", "none"):
         with wire.losing(0, 0):
             stack = contextlib.ExitStack()
-            ends = stack.enter_context(daemons(build, wire, MODES[mode]))
+            ends = stack.enter_context(daemons(build, wire, repeating(MODES[mode])))
         with stack:
             for verb in VERBS:
                 found = [transfer(ends, wire, verb, loss) for loss in (0, *LOSSES)]
@@ -219,7 +221,7 @@ def main():
             points = [row for row in chosen if row[1] == mode]
             if not points:
                 continue
-            with daemons(build, wire, selective) as ends:
+            with daemons(build, wire, repeating(selective)) as ends:
                 for name, _, function in points:
                     tap.point(name, lambda f=function: f(ends))
         return 1 if tap.failed else 0

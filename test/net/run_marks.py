@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import uroce_kit as kit
 import uroce_net as net
-from run_loss import Lossy, running
+from run_loss import Lossy, daemons, running
 from run_net import Capture, both_alive
 
 MARKED = 100000     # in 1/100000, while the middle marks: all
@@ -30,22 +30,8 @@ SPAN = 1.0          # seconds over which a rate is measured
 SECONDS = 20
 
 
-@contextlib.contextmanager
-def daemons(build, wire, control):
-    folder = kit.scratch_folder()
-    started = []
-    try:
-        for end, peer in zip(wire.ends, wire.ends[::-1]):
-            path = os.path.join(folder, f"uroced{end.number}.ini")
-            with open(path, "w") as file:
-                file.write(net.configuration(end, peer, wire.mtu) +
-                           f"ecn = yes\ncnp = {CNP_INTERVAL}\ncontrol = {control}\nmax_rate = {LINE}\ndad = no\n")
-            started.append(kit.Daemon(build, folder, name=f"uroced{end.number}", arguments=("-c", path), namespace=end.namespace))
-            started[-1].prefix = []
-        yield started, folder
-    finally:
-        for daemon in started:
-            daemon.stop()
+def settings(control):
+    return [f"ecn = yes\ncnp = {CNP_INTERVAL}\ncontrol = {control}\nmax_rate = {LINE}"] * 2
 
 
 def connection(daemon):
@@ -94,9 +80,9 @@ def marks(build, wire, control):
     with contextlib.ExitStack() as stack:
         wire.start(0, 0, MARKED)
         stack.callback(lambda: wire.process and counts.extend(wire.stop()))
-        ends, folder = stack.enter_context(daemons(build, wire, control))
+        ends = stack.enter_context(daemons(build, wire, settings(control)))
         sender, receiver = ends[1], ends[0]
-        capture = Capture(wire.ends[1], os.path.join(folder, "cnp.pcap"), CNP)
+        capture = Capture(wire.ends[1], os.path.join(kit.scratch_folder(), "cnp.pcap"), CNP)
         try:
             with running(ends, SENDS):
                 def toggle():
@@ -129,7 +115,7 @@ def delay(build, wire, control):
         def hold_back(microseconds):
             wire.stop()
             wire.start(0, microseconds)
-        ends, _ = stack.enter_context(daemons(build, wire, control))
+        ends = stack.enter_context(daemons(build, wire, settings(control)))
         with running(ends, SENDS):
             slows_down_and_recovers(ends[1], lambda: hold_back(FAR), lambda: hold_back(0), results)
         both_alive(ends)

@@ -206,9 +206,6 @@ def main():
     kit.die_on_signals()
     build = kit.Build(arguments.build)
     folder = kit.scratch_folder()
-    path = os.path.join(folder, "fault.ini")
-    with open(path, "w") as file:
-        file.write(CONFIGURATION)
     faults = [("duplicate rx opcode RC_SEND_* nth 7", PINGPONG, None), ("duplicate tx nth 9", BANDWIDTH, None),
               ("corrupt rx opcode RC_SEND_* nth 20 count 20", PINGPONG, "bad_icrc"),
               ("corrupt header tx opcode RC_WRITE_* chance 0.001 seed 3", BANDWIDTH, None),
@@ -221,7 +218,8 @@ def main():
     tap = kit.Tap(9 + 2 * len(faults))
     for workers in (1, 2):
         daemon = kit.Daemon(build, folder, name=f"uroced{workers}",
-                            arguments=("-c", path) if workers == 1 else ("--workers", "2", kit.FIXED_LOOPBACK))
+                            arguments=("--workers", "2", kit.FIXED_LOOPBACK),
+                            configuration=CONFIGURATION if workers == 1 else None)
         try:
             if workers == 1:
                 tap.point("rules of the configuration", lambda: configured(daemon))

@@ -105,16 +105,13 @@ def main():
     kit.die_on_signals()
     build = kit.Build(arguments.build)
     folder = kit.scratch_folder()
-    path = os.path.join(folder, "qos.ini")
-    with open(path, "w") as file:
-        file.write(CONFIGURATION)
     commands = [(f"ib_write_lat -F -x {TAGGED} -S 2 -n 100", 5),
                 (f"ib_write_lat -F -x {TAGGED_V1} -S 9 -n 100", 6),
                 (f"ib_send_lat -F -x {TAGGED} -c UD -S 7 -n 100", 0),
                 (f"ib_send_lat -F -x {TAGGED_V1} -c UD -S 0 -n 100", 7),
                 (f"ib_send_lat -F -x {UNTAGGED} -S 1 --tclass 184 -n 100", 3)]
     tap = kit.Tap(5 + len(commands))
-    daemon = kit.Daemon(build, folder, arguments=("-c", path))
+    daemon = kit.Daemon(build, folder, configuration=CONFIGURATION)
     try:
         tap.point("the GID table", lambda: shows_gids(daemon))
         tap.point("the tables", lambda: shows_tables(build, daemon))
