@@ -6,18 +6,6 @@
 #include "cause.h"
 #include "why.h"
 
-static json_int_t number(const json_t *o, const char *name)
-{
-    return json_integer_value(json_object_get(o, name));
-}
-
-static const char *text(const json_t *o, const char *name)
-{
-    const char *s = json_string_value(json_object_get(o, name));
-
-    return s ? s : "";
-}
-
 static bool has(const json_t *o, const char *name)
 {
     return json_object_get(o, name);
@@ -27,7 +15,7 @@ static bool has(const json_t *o, const char *name)
 
 static void print_program(const json_t *i)
 {
-    printf("%s (pid %" JSON_INTEGER_FORMAT ")", text(i, "comm"), number(i, "pid"));
+    printf("%s (pid %" JSON_INTEGER_FORMAT ")", why_text(i, "comm"), why_number(i, "pid"));
 }
 
 /* A time that is easy to read: 3.145 ms, 12.4 s, 5 min. */
@@ -44,25 +32,25 @@ static void print_time(json_int_t ns)
 /* What happened, and to which work request. */
 static void print_head(const json_t *i, json_int_t now)
 {
-    const char *kind = text(i, "kind");
+    const char *kind = why_text(i, "kind");
 
     printf("  ");
     print_time(now - why_time(i, "time_ns"));
     printf(" ago: ");
     if (has(i, "qpn"))
-        printf("QP %" JSON_INTEGER_FORMAT " of ", number(i, "qpn"));
+        printf("QP %" JSON_INTEGER_FORMAT " of ", why_number(i, "qpn"));
     print_program(i);
     if (strcmp(kind, "send") == 0)
         printf(": %s, wr_id %s: %s (status %" JSON_INTEGER_FORMAT
                ", vendor error %" JSON_INTEGER_FORMAT ")\n",
-               text(i, "operation"), text(i, "wr_id"), text(i, "status"), number(i, "status_code"),
-               number(i, "code"));
+               why_text(i, "operation"), why_text(i, "wr_id"), why_text(i, "status"),
+               why_number(i, "status_code"), why_number(i, "code"));
     else if (strcmp(kind, "request") == 0)
-        printf(": a request of the peer ended the connection: %s\n", text(i, "cause"));
+        printf(": a request of the peer ended the connection: %s\n", why_text(i, "cause"));
     else if (strcmp(kind, "dropped") == 0)
-        printf(": a message of the peer was dropped or has to wait: %s\n", text(i, "cause"));
+        printf(": a message of the peer was dropped or has to wait: %s\n", why_text(i, "cause"));
     else
-        printf(": %s\n", text(i, "cause"));
+        printf(": %s\n", why_text(i, "cause"));
 }
 
 static void print_value(const char *name, const json_t *v)
@@ -102,9 +90,9 @@ static void print_peer(const json_t *i)
         return;
     printf("    peer:");
     if (has(i, "dest_qpn"))
-        printf(" QP %" JSON_INTEGER_FORMAT, number(i, "dest_qpn"));
+        printf(" QP %" JSON_INTEGER_FORMAT, why_number(i, "dest_qpn"));
     if (has(i, "dgid"))
-        printf(" at %s", text(i, "dgid"));
+        printf(" at %s", why_text(i, "dgid"));
     if (has(i, "silent_us")) {
         printf(", silent for at least ");
         print_time(why_time(i, "silent_us") % (INT64_MAX / 1000) * 1000);
@@ -120,8 +108,8 @@ static void print_trace(const json_t *i)
     json_array_foreach(json_object_get(i, "trace"), k, r)
     {
         printf("    %+.3f ms: %s %s\n",
-               (double)(why_time(r, "time_ns") - why_time(i, "time_ns")) / 1e6, text(r, "event"),
-               text(r, "what"));
+               (double)(why_time(r, "time_ns") - why_time(i, "time_ns")) / 1e6,
+               why_text(r, "event"), why_text(r, "what"));
     }
 }
 
@@ -131,9 +119,9 @@ static void print_evidence(const json_t *i, json_int_t now)
     print_members("found", json_object_get(i, "details"), true);
     print_peer(i);
     print_members("counters", json_object_get(i, "counters"), false);
-    if (number(i, "drops"))
+    if (why_number(i, "drops"))
         printf("    packets to it that were dropped: %" JSON_INTEGER_FORMAT ", most of them: %s\n",
-               number(i, "drops"), text(i, "drop_reason"));
+               why_number(i, "drops"), why_text(i, "drop_reason"));
     print_trace(i);
 }
 
@@ -151,13 +139,13 @@ static void print_one(const json_t *i, const json_t *root)
     json_int_t now = why_time(root, "now_ns");
     const json_t *led = why_root(i);
 
-    printf("%s%s%s\n\n", text(i, "sentence"), has(i, "more") ? " " : "", text(i, "more"));
+    printf("%s%s%s\n\n", why_text(i, "sentence"), has(i, "more") ? " " : "", why_text(i, "more"));
     print_evidence(i, now);
     if (led != i)
         print_evidence(led, now);
     print_rules(root);
-    printf("\n%s (cause %" JSON_INTEGER_FORMAT ", %s)\n", text(i, "advice"), number(led, "code"),
-           text(led, "cause"));
+    printf("\n%s (cause %" JSON_INTEGER_FORMAT ", %s)\n", why_text(i, "advice"),
+           why_number(led, "code"), why_text(led, "cause"));
 }
 
 /* The latest one; a message that has to wait is a failure only if there is no other. */
@@ -168,7 +156,7 @@ static const json_t *latest(const json_t *incidents)
 
     json_array_foreach(incidents, k, i)
     {
-        if (strcmp(text(i, "kind"), "dropped") != 0)
+        if (strcmp(why_text(i, "kind"), "dropped") != 0)
             return i;
     }
     return json_array_get(incidents, 0);

@@ -17,18 +17,6 @@
 #define TRACE_NS     UINT64_C(10000000000)
 #define TRACE_EVENTS 8
 
-static json_int_t number(const json_t *o, const char *name)
-{
-    return json_integer_value(json_object_get(o, name));
-}
-
-static const char *text(const json_t *o, const char *name)
-{
-    const char *s = json_string_value(json_object_get(o, name));
-
-    return s ? s : "";
-}
-
 /* ---- questions ---- */
 
 static bool parse_number(const char *s, uint64_t most, uint64_t *out)
@@ -40,7 +28,7 @@ static bool parse_number(const char *s, uint64_t most, uint64_t *out)
     return !errno && end != s && !*end && strchr("0123456789", *s) && *out <= most;
 }
 
-bool why_parse(struct why_question *q, const char *text_)
+bool why_parse(struct why_question *q, const char *text)
 {
     static const struct {
         const char *prefix;
@@ -54,10 +42,10 @@ bool why_parse(struct why_question *q, const char *text_)
     for (unsigned i = 0; i < sizeof(form) / sizeof(form[0]); i++) {
         size_t len = strlen(form[i].prefix);
 
-        if (strncmp(text_, form[i].prefix, len) != 0)
+        if (strncmp(text, form[i].prefix, len) != 0)
             continue;
         q->by = form[i].by;
-        q->comm = text_ + len;
+        q->comm = text + len;
         if (parse_number(q->comm, form[i].most, &q->number))
             return true;
         q->by = WHY_BY_COMM;
@@ -72,14 +60,14 @@ static bool is_asked_for(const json_t *i, const struct why_question *q)
 
     switch (q->by) {
     case WHY_BY_QPN:
-        return (uint64_t)number(i, "qpn") == q->number;
+        return (uint64_t)why_number(i, "qpn") == q->number;
     case WHY_BY_WR_ID:
         snprintf(wr_id, sizeof(wr_id), "%" PRIu64, q->number);
-        return strcmp(text(i, "wr_id"), wr_id) == 0;
+        return strcmp(why_text(i, "wr_id"), wr_id) == 0;
     case WHY_BY_PID:
-        return (uint64_t)number(i, "pid") == q->number;
+        return (uint64_t)why_number(i, "pid") == q->number;
     case WHY_BY_COMM:
-        return strcmp(text(i, "comm"), q->comm) == 0;
+        return strcmp(why_text(i, "comm"), q->comm) == 0;
     default:
         return true;
     }
@@ -97,9 +85,9 @@ static bool comes_from_peer(json_int_t code)
 /* Whether `p` is of the other end of i's connection. */
 static bool is_peer(const json_t *i, const json_t *p)
 {
-    return number(i, "qpn") && number(i, "qpn") == number(p, "dest_qpn") &&
-           number(i, "dest_qpn") == number(p, "qpn") &&
-           strcmp(text(i, "device"), text(p, "device")) == 0;
+    return why_number(i, "qpn") && why_number(i, "qpn") == why_number(p, "dest_qpn") &&
+           why_number(i, "dest_qpn") == why_number(p, "qpn") &&
+           strcmp(why_text(i, "device"), why_text(p, "device")) == 0;
 }
 
 static bool is_near(const json_t *i, const json_t *p)
@@ -116,7 +104,7 @@ static json_t *find_root(const json_t *list, const json_t *i)
     uint64_t distance = UINT64_MAX;
     size_t k;
 
-    if (!comes_from_peer(number(i, "code")))
+    if (!comes_from_peer(why_number(i, "code")))
         return NULL;
     json_array_foreach(list, k, p)
     {
@@ -124,7 +112,7 @@ static json_t *find_root(const json_t *list, const json_t *i)
         uint64_t from = (uint64_t)(d < 0 ? -d : d);
 
         if (p == i || !is_peer(i, p) || !is_near(i, p) || from >= distance ||
-            comes_from_peer(number(p, "code")))
+            comes_from_peer(why_number(p, "code")))
             continue;
         distance = from;
         best = p;
@@ -151,8 +139,9 @@ static void add_trace(json_t *row, const json_t *trace)
     {
         uint64_t time = (uint64_t)why_time(r, "time_ns");
 
-        if (!number(row, "qpn") || number(r, "qpn") != number(row, "qpn") || time > at ||
-            at - time > TRACE_NS || strcmp(text(r, "device"), text(row, "device")))
+        if (!why_number(row, "qpn") || why_number(r, "qpn") != why_number(row, "qpn") ||
+            time > at || at - time > TRACE_NS ||
+            strcmp(why_text(r, "device"), why_text(row, "device")))
             continue;
         json_array_append(list, r);
         if (json_array_size(list) > TRACE_EVENTS)
@@ -163,12 +152,12 @@ static void add_trace(json_t *row, const json_t *trace)
 
 static void add_text(json_t *row)
 {
-    const struct cause_text *t = cause_text((uint32_t)number(why_root(row), "code"));
+    const struct cause_text *t = cause_text((uint32_t)why_number(why_root(row), "code"));
     char more[512];
 
     if (why_more(why_root(row), more, sizeof(more)))
         json_object_set_new(row, "more", json_string(more));
-    json_object_set_new(row, "root_cause", json_string(t ? t->name : text(row, "cause")));
+    json_object_set_new(row, "root_cause", json_string(t ? t->name : why_text(row, "cause")));
     json_object_set_new(row, "sentence", json_string(t ? t->sentence : "The cause is not known."));
     json_object_set_new(row, "advice", json_string(t ? t->advice : ""));
 }

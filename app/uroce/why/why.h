@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of `uroce why`. JSON values that functions return belong to their caller. */
-#ifndef UROCE_WHY_H
-#define UROCE_WHY_H
+#ifndef UROCE_APP_WHY_H
+#define UROCE_APP_WHY_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -15,12 +15,25 @@ struct why_question {
     const char *comm;
 };
 
+/* A member of the answer; 0 or "" if it is not there. */
+static inline json_int_t why_number(const json_t *o, const char *name)
+{
+    return json_integer_value(json_object_get(o, name));
+}
+
+static inline const char *why_text(const json_t *o, const char *name)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+
+    return s ? s : "";
+}
+
 /* A time of the answer, ns or us; those that make no sense are bounded, so that differences have no
  * overflow. */
 static inline json_int_t why_time(const json_t *o, const char *name)
 {
     const json_int_t most = INT64_MAX / 2;
-    json_int_t t = json_integer_value(json_object_get(o, name));
+    json_int_t t = why_number(o, name);
 
     return t < 0 ? 0 : t > most ? most : t;
 }
