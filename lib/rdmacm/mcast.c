@@ -63,7 +63,17 @@ static void add(struct cma_id *id, struct cma_mcast *mc)
     pthread_mutex_unlock(&id->lock);
 }
 
-static void unlink_and_wait(struct cma_id *id, struct cma_mcast *mc)
+/* A synchronous id holds its last event until the next call, which this one is: the program does
+ * not acknowledge it. */
+static void drop_held_event(struct cma_id *id, const struct cma_mcast *mc)
+{
+    const struct cma_event *held = (const struct cma_event *)id->base.event;
+
+    if (id->sync && held && held->mcast == mc)
+        id_drop_event(id);
+}
+
+static void wait_and_free(struct cma_id *id, struct cma_mcast *mc)
 {
     pthread_mutex_lock(&id->lock);
     while (mc->acked != mc->reported)
@@ -168,7 +178,8 @@ static int leave(struct cma_id *id, const struct sockaddr *addr)
         forget(&l, NULL, 0);
     else
         event_drop_join(id, l.mc->cookie, m.cm_mcast.sent);
-    unlink_and_wait(id, l.mc);
+    drop_held_event(id, l.mc);
+    wait_and_free(id, l.mc);
     return err;
 }
 

@@ -93,6 +93,7 @@ def ways():
     yield act(DEVICES) + act(EP, 1, 5) + act(CONNECT, 1, 2, 10) + act(DISCONNECT, 1)
     yield act(ID, 0, SYNC) + act(BIND, 0, LOCAL) + act(LISTEN, 0, 5) + act(REQUEST, 0)
     yield act(CHANNEL) + act(ID, 0, TCP) + act(ADDRINFO) + events() + act(ROUTE) + events() + act(DEVICES)
+    yield (act(ID, 0, SYNC | UDP) + act(ADDR, 0, NONE, GROUP) + act(QP, 0, 2) + act(JOIN, 0, GROUP) + act(LEAVE, 0, GROUP))
     yield act(ID, 0, SYNC) + act(ADDRINFO, 0) + act(ROUTE, 0) + act(QP, 0, 0) + act(CONNECT, 0, 2, 10)
     for address in (OTHER, FOREIGN):
         yield resolved(address=address) + act(CONNECT, 1, 2, 10) + act(WORK, 15, 17) * 4 + events(1)

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cm_group.h"
 #include "unit.h"
 
 #define PORT       7000
@@ -953,6 +954,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_endpoints),
         cmocka_unit_test(test_endpoint_refused),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_synchronous_group),
         cmocka_unit_test(test_child),
     };
 
