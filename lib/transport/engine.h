@@ -830,6 +830,17 @@ int engine_mcast_leave(struct engine *e, struct qp *qp, const union gid *group);
 bool qp_datagrams_wait(const struct qp *qp);
 
 /**
+ * Whether a UD queue pair, in RTS, has work requests that it has not sent yet and that name an
+ * address handle. Its owner worker.
+ *
+ * @param qp  The queue pair.
+ * @param ah  The handle's number (address_handle_number()).
+ * @param looks  How many work requests are looked at; what is left of it is set.
+ * @return  True when it has such, or when *looks has become 0; false also of other services.
+ */
+bool qp_datagrams_name(const struct qp *qp, uint32_t ah, unsigned *looks);
+
+/**
  * Whether work requests of the send queue, in RTS, have no completion yet. While no worker runs.
  *
  * @param qp  The queue pair.

@@ -629,6 +629,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(destroyed_once_it_has_received),
         cmocka_unit_test(reset_once_it_has_received),
         cmocka_unit_test(failed_once_it_has_received),
+        cmocka_unit_test(address_destroyed_once_posted),
         cmocka_unit_test(three_states_at_once),
         cmocka_unit_test(steps_that_fail),
         cmocka_unit_test(new_queue_pair_in_a_state),

@@ -6,5 +6,6 @@
 void destroyed_once_it_has_received(void **state);
 void reset_once_it_has_received(void **state);
 void failed_once_it_has_received(void **state);
+void address_destroyed_once_posted(void **state);
 
 #endif

@@ -9,6 +9,7 @@
 #include "control/session_state.h"
 #include "net/resolve.h"
 #include "objects/pd_mr.h"
+#include "objects/qp_object.h"
 
 int ah_create(struct session *sn, struct ctl_call *call)
 {
@@ -60,12 +61,60 @@ static void ah_free(struct object *o)
     object_destroy(o);
 }
 
+/* ---- datagrams that wait ---- */
+
+/* NICs copy the address when the work request is posted, so programs destroy the handle once they
+ * have posted. Here the worker reads it when it sends. */
+
+/* Work requests that one request to destroy looks at, on each worker. */
+#define LOOKS 4096
+
+struct name_call {
+    const struct ah *ah;
+    unsigned looks;
+    bool named;
+};
+
+static void find_name(struct worker *w, void *arg)
+{
+    struct name_call *c = arg;
+    uint32_t number = address_handle_number(c->ah->handle);
+    const struct qp_object *q;
+
+    c->looks = LOOKS;
+    LIST_FOREACH(q, &pd_original(c->ah->pd)->datagram_qps, of_pd)
+    {
+        if (c->named)
+            return;
+        if (q->dp.port->worker == w)
+            c->named = qp_datagrams_name(q->dp.qp, number, &c->looks);
+    }
+}
+
+static bool is_named(struct ah *ah)
+{
+    struct device *d = ah->o.session->device;
+    struct name_call c = {.ah = ah};
+
+    if (LIST_EMPTY(&pd_original(ah->pd)->datagram_qps))
+        return false;
+    for (unsigned i = 0; i < d->parts && !c.named; i++)
+        worker_call(d->workers[i], find_name, &c);
+    return c.named;
+}
+
 int ah_destroy(struct session *sn, struct ctl_call *call)
 {
     struct object *o = object_get(sn, OBJ_AH, call->request->handle);
+    struct ah *ah;
 
     if (!o)
         return -ENOENT;
+    ah = container_of(o, struct ah, o);
+    if (ah->end_tries < END_TRIES && is_named(ah)) {
+        ah->end_tries++;
+        return -EAGAIN;
+    }
     ah_unpublish(o);
     device_quiesce(sn->device);
     ah_free(o);

@@ -11,6 +11,7 @@ struct ah {
     struct object o;
     struct pd *pd;
     struct address_handle *handle;
+    uint8_t end_tries; /* requests to destroy it that found datagrams for it waiting */
 };
 
 int ah_create(struct session *sn, struct ctl_call *call);

@@ -12,7 +12,14 @@
 struct pd {
     struct object o;
     struct alias alias;
+    LIST_HEAD(, qp_object) datagram_qps; /* an original's: the UD queue pairs of it and its aliases */
 };
+
+/* Itself, or the one that an imported one stands for. */
+static inline struct pd *pd_original(struct pd *pd)
+{
+    return pd->alias.of ? container_of(pd->alias.of, struct pd, o) : pd;
+}
 
 /* The number by which the transport knows it: an imported one is the original. */
 static inline uint32_t pd_number(const struct pd *pd)

@@ -305,6 +305,8 @@ int qp_object_create(struct session *sn, struct ctl_call *call)
     }
     q->sq_sig_all = rq->sq_sig_all != 0;
     count_parts(q, 1);
+    if (rq->type == QPT_UD)
+        LIST_INSERT_HEAD(&pd_original(q->pd)->datagram_qps, q, of_pd);
     q->o.handle = qp_number(q->dp.qp);
     q->serial = ++sn->device->qp_serials;
     reply->qpn = q->o.handle;
@@ -314,9 +316,8 @@ int qp_object_create(struct session *sn, struct ctl_call *call)
 
 /* ---- use ---- */
 
-/* A request to reset or destroy a queue pair comes again after 1, 2, 4, ... ms while something
- * keeps the queue pair from its end; but what waits for room in a port is lost after these. */
-#define END_TRIES 5
+/* A request to reset or destroy a queue pair comes again while something keeps the queue pair from
+ * its end; but what waits for room in a port is lost after END_TRIES. */
 
 /* wait: something waits for room in the port. */
 static bool may_end(struct qp_object *q, bool wait)
@@ -556,6 +557,8 @@ static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
 
     db_slot_free(sn, q->dp.slot);
     mcast_leave_all(q);
+    if (qp_type(q->dp.qp) == QPT_UD)
+        LIST_REMOVE(q, of_pd);
     qp_totals_add(&sn->device->past_qps, q->dp.qp);
     qp_free(q->dp.qp);
     uncharge_memory(sn, q, q->memory);

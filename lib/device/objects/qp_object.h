@@ -22,6 +22,10 @@ enum steer_reason {
     STEER_REASONS
 };
 
+/* A request that ends something for which packets wait is answered -EAGAIN so often: it comes again
+ * after 1, 2, 4, ... ms. */
+#define END_TRIES 5
+
 struct qp_object {
     struct object o;
     uint64_t serial; /* of no other queue pair of the device, also later: numbers come again */
@@ -46,6 +50,7 @@ struct qp_object {
     LIST_HEAD(, qp_handle) handles; /* an XRC target's, besides its creator's: qp_open.h */
     bool left;                      /* its creator has closed it, but handles remain */
     _Atomic uint32_t nothing;       /* XRC target: the producer index of its queues */
+    LIST_ENTRY(qp_object) of_pd; /* UD: pd.datagram_qps */
     bool sq_sig_all;
     uint8_t end_tries; /* requests to reset or destroy it in a row that found its port full */
     uint32_t ece;      /* ctl_modify_qp.ece, until it is reset */

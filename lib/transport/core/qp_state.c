@@ -403,6 +403,24 @@ bool qp_datagrams_wait(const struct qp *qp)
     return !qp_is_reliable(qp) && qp_sends_wait(qp);
 }
 
+bool qp_datagrams_name(const struct qp *qp, uint32_t ah, unsigned *looks)
+{
+    const struct requester *req = &qp->req;
+    uint32_t i;
+    int n;
+
+    if (qp->service != PKT_UD || !qp_datagrams_wait(qp))
+        return false;
+    for (i = req->send; i != req->head && *looks; i++, --*looks)
+        if (slot_at(req, i)->wqe.h.ud.ah == ah)
+            return true;
+    n = work_queue_pending(&req->sq);
+    for (i = req->sq.cons; n > 0 && *looks; i++, n--, --*looks)
+        if (send_queue_ah(&req->sq, i) == ah)
+            return true;
+    return !*looks;
+}
+
 void engine_qp_query(const struct qp *qp, struct qp_attr *attr)
 {
     *attr = qp->attr;
