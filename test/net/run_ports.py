@@ -430,6 +430,16 @@ def is_roce(frame):
     return len(frame) >= 42 and frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == b"\x12\xb7"
 
 
+def is_management(frame):
+    """Of RoCEv2 over IPv4 without a tag: to QP1, which the connection manager serves."""
+    return frame[47:50] == b"\0\0\1"
+
+
+def management(daemon, direction):
+    """The connection manager counts its own packets, which include the questions about selective repeat."""
+    return sum(row[direction] for row in daemon.show("cm") if row["counter"] == "packets")
+
+
 def captured(build, path):
     """A port writes down what it sends and receives, neither more nor less than it counts. Leaves the file in path."""
     with AfPacket(build, 4200) as rig:
@@ -446,8 +456,9 @@ def captured(build, path):
         def complete():
             frames = [frame for frame in read_pcap(path) or () if is_roce(frame)]
             sent = sum(frame[6:12] == own for frame in frames)
-            return (sent > 20 and sent == counters(rig.daemons[0])["tx_packets"] and
-                    len(frames) - sent == roce_received(rig.daemons[0]))
+            daemon = rig.daemons[0]
+            return (sent > 20 and sent == counters(daemon)["tx_packets"] + management(daemon, "sent") and
+                    len(frames) - sent == roce_received(daemon) + management(daemon, "received"))
 
         kit.wait_until(complete, 10, "the file holds what was counted")
         # The kernel's packet sockets take tags off, and net_af_packet tells of them beside the frame.
@@ -467,7 +478,8 @@ PCAP_MAC = "02:70:63:61:70:00"  # of the driver's first device
 def replayed(build, path):
     """A port that reads a file takes every frame of it, and is idle then; what it sends goes to another file."""
     folder = kit.scratch_folder()
-    frames = [mac_bytes(PCAP_MAC) + frame[6:] for frame in read_pcap(path) if is_roce(frame) and not is_tagged(frame)]
+    frames = [mac_bytes(PCAP_MAC) + frame[6:] for frame in read_pcap(path)
+              if is_roce(frame) and not is_tagged(frame) and not is_management(frame)]
     to_us = sum(frame[30:34] == bytes((10, 88, 0, 2)) for frame in frames)
     source, sent = os.path.join(folder, "in.pcap"), os.path.join(folder, "out.pcap")
     write_pcap(source, frames)
