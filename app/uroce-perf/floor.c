@@ -55,13 +55,13 @@ static void receive_packets(struct perf_thread *t, struct burst *b)
     for (unsigned i = 0; i < b->n; i++) {
         uint32_t len = b->packet[i].len;
 
-        span[i] = (struct icrc_span){.l3 = frame_at(t, i) + 14,
+        span[i] = (struct icrc_span){.bth = frame_at(t, i) + ETH_LEN + IPV4_LEN + UDP_LEN,
                                      .len = (uint16_t)(HEADERS + len + pkt_pad(len) + ICRC_LEN)};
     }
     if (t->perf->opt.icrc && b->n)
         b->wrong += icrc_verify_batch(ICRC_IPV4, span, b->n) != b->n;
     for (unsigned i = 0; i < b->n; i++)
-        memcpy(b->packet[i].to, span[i].l3 + HEADERS, b->packet[i].len);
+        memcpy(b->packet[i].to, span[i].bth + BTH_LEN, b->packet[i].len);
     b->n = 0;
 }
 

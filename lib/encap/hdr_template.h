@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The headers that the packets of one connection arrive with, as words to compare with: a frame
+ * The headers that the packets of one connection arrive with, as bytes to compare with: a frame
  * that matches them is one that encap_rx would pass, if the fields that differ from packet to
- * packet are right, too. RoCEv2 over IPv4 without a VLAN tag; other connections have no template
- * and go by encap_rx. ECN marks do not matter: congestion must not make receiving slower. Pure; any
- * thread reads, one writes.
+ * packet are right, too. RoCEv2 over IPv4 or IPv6, with a VLAN tag or without; other connections
+ * have no template and go by encap_rx. ECN marks do not matter: congestion must not make receiving
+ * slower. Pure; any thread reads, one writes.
  *
- * What each comparison leaves out, of the bytes up to the BTH's P_Key. parse and matches compare a
- * frame with the template, the others with the head of an earlier frame, which matches it.
+ * What each comparison leaves out, of the bytes up to the BTH's P_Key. parse (IPv4 without a tag
+ * alone) and matches compare a frame with the template, the others with the head of an earlier
+ * frame, which matches it.
  *
  *                                hdr_template_     hdr_
  *                                parse    matches  same_layout  same_but_mark  same
  *   source MAC                   out      out      out          .              .
+ *   priority in the tag                   .        .            .              .
  *   ECN                          out      out      out          out            .
  *   the rest of traffic class    out      .        .            .              .
- *   DF, TTL                      out      .        .            .              .
+ *   DF; TTL or hop limit         out      .        .            .              .
  *   lengths of IP and UDP        checks   out      .            .              .
- *   identification               out      out      out          .              .
- *   checksum of the IP header    checks   out      out          out            .
+ *   identification, flow label   out      out      out          .              .
+ *   checksum of the IPv4 header  checks   out      out          out            .
  *   UDP source port, checksum    out      out      out          .              .
  *   BTH opcode, pad count        out      out      .            .              .
  *   solicited, MigReq, membership of the P_Key
@@ -25,8 +27,12 @@
  *   BTH version, P_Key           out      .        .            .              .
  *
  * hdr_template_sum_ok and hdr_lengths_ok are the two checks for the other comparisons.
- * hdr_template_update makes the traffic class (without ECN), DF and TTL of a frame those of the
- * template, if the frame does not match; hdr_template_take does so always.
+ * hdr_template_update makes the tag's priority, the traffic class (without ECN), DF and TTL or hop
+ * limit of a frame those of the template, if the frame does not match; hdr_template_take does so
+ * always.
+ *
+ * Functions that take a form are inlined where it is a constant, and so cost each form what its
+ * headers need.
  */
 #ifndef UROCE_HDR_TEMPLATE_H
 #define UROCE_HDR_TEMPLATE_H
@@ -36,41 +42,111 @@
 #include "encap_layout.h"
 #include "pkt.h"
 
-/* Where the fields lie in such frames: Ethernet, IPv4, UDP, BTH. */
-#define HDR_TRAFFIC_CLASS (ETH_LEN + 1)
-#define HDR_IP_LEN        (ETH_LEN + 2)
-#define HDR_IP_FLAGS      (ETH_LEN + 6)
-#define HDR_IP_TTL        (ETH_LEN + 8)
-#define HDR_IP_CHECK      (ETH_LEN + 10)
-#define HDR_UDP_LEN       (ETH_LEN + IPV4_LEN + 4)
-#define HDR_BTH           (ETH_LEN + IPV4_LEN + UDP_LEN)
-#define HDR_MIN           48 /* bytes of a frame that are compared */
+/* ---- forms ---- */
+
+/* The lowest bit: IPv6. */
+enum hdr_form { HDR_IPV4, HDR_IPV6, HDR_VLAN_IPV4, HDR_VLAN_IPV6, HDR_FORMS, HDR_NONE = HDR_FORMS };
+
+ALWAYS_INLINE bool hdr_is_ipv6(enum hdr_form form)
+{
+    return form & 1;
+}
+
+/* Where the fields lie in a frame: Ethernet, IP, UDP, BTH. */
+ALWAYS_INLINE unsigned hdr_l3_at(enum hdr_form form)
+{
+    return form < HDR_VLAN_IPV4 ? ETH_LEN : ETH_LEN + VLAN_LEN;
+}
+
+ALWAYS_INLINE unsigned hdr_ip_header(enum hdr_form form)
+{
+    return hdr_is_ipv6(form) ? IPV6_LEN : IPV4_LEN;
+}
+
+ALWAYS_INLINE unsigned hdr_udp_at(enum hdr_form form)
+{
+    return hdr_l3_at(form) + hdr_ip_header(form);
+}
+
+ALWAYS_INLINE unsigned hdr_bth_at(enum hdr_form form)
+{
+    return hdr_udp_at(form) + UDP_LEN;
+}
+
 /* Bytes of the IP packet beside other headers and payload: IP, UDP, BTH, ICRC. */
-#define HDR_L3_LEN (IPV4_LEN + UDP_LEN + BTH_LEN + ICRC_LEN)
+ALWAYS_INLINE unsigned hdr_l3_len(enum hdr_form form)
+{
+    return hdr_ip_header(form) + UDP_LEN + BTH_LEN + ICRC_LEN;
+}
+
+/* The least bytes of a RoCE frame. */
+ALWAYS_INLINE unsigned hdr_min_len(enum hdr_form form)
+{
+    return hdr_l3_at(form) + hdr_l3_len(form);
+}
+
+/* What is compared: as many vectors from the frame's first byte on, and the one that ends with the
+ * BTH's P_Key. */
+#define HDR_VEC 16u
+
+ALWAYS_INLINE unsigned hdr_tail_at(enum hdr_form form)
+{
+    return hdr_bth_at(form) + 4 - HDR_VEC;
+}
+
+ALWAYS_INLINE unsigned hdr_vecs(enum hdr_form form)
+{
+    return (hdr_tail_at(form) + HDR_VEC - 1) / HDR_VEC;
+}
+
+#define HDR_VECS  4u                    /* hdr_vecs of the longest form */
+#define HDR_BYTES ((HDR_VECS + 1) * 16) /* what the longest form's headers have room in */
+
+/* The form of a frame of at least hdr_min_len(HDR_IPV4) bytes by its Ethernet header alone, or
+ * HDR_NONE. It may be shorter than its form needs. */
+static inline enum hdr_form hdr_form_of(const uint8_t *frame)
+{
+    unsigned tagged = get_be16(frame + 12) == ETHERTYPE_VLAN ? HDR_VLAN_IPV4 : 0;
+
+    switch (get_be16(frame + 12 + (tagged ? VLAN_LEN : 0))) {
+    case ETHERTYPE_IPV4:
+        return (enum hdr_form)(HDR_IPV4 + tagged);
+    case ETHERTYPE_IPV6:
+        return (enum hdr_form)(HDR_IPV6 + tagged);
+    default:
+        return HDR_NONE;
+    }
+}
+
+ALWAYS_INLINE bool hdr_is_plain_ipv4(const uint8_t *frame)
+{
+    return get_be16(frame + 12) == ETHERTYPE_IPV4;
+}
 
 typedef uint64_t hdr_vec __attribute__((vector_size(16)));
 
-/* The first HDR_MIN bytes of a frame, and its bytes from HDR_TAIL on: up to the BTH's P_Key. */
-#define HDR_TAIL 30
+/* The first bytes of a frame, and those up to the BTH's P_Key. 128 bytes: an index is a shift. */
 struct hdr_head {
-    hdr_vec vec[3], tail;
+    hdr_vec vec[HDR_VECS], tail, unused[3];
 };
 
 struct hdr_template {
-    /* Traffic class (without ECN), TTL and DF are those of the frame that it was updated by last;
-     * of the BTH it has version and P_Key. */
+    /* The tag's priority, traffic class (without ECN), TTL and DF are those of the frame that it
+     * was updated by last; of the BTH it has version and P_Key. */
     union {
-        uint64_t word[6];
-        hdr_vec vec[3];
+        uint8_t byte[HDR_BYTES];
+        uint64_t word[HDR_BYTES / 8];
+        hdr_vec vec[HDR_BYTES / 16];
     };
-    uint64_t own;    /* the second half of our address */
-    uint32_t ip_sum; /* of the IP header's constant words, without ECN */
+    uint64_t own[2]; /* our address */
+    uint32_t ip_sum; /* of the IPv4 header's constant words, without ECN */
+    uint16_t vlan;   /* of our address: its id, or VLAN_NONE */
     uint8_t sgid_index;
-    bool valid; /* false: the connection has no template */
+    uint8_t form; /* enum hdr_form; HDR_NONE: the connection has no template */
 };
 
-/* The template of av's peer on a port; invalid if its packets are of another kind, or the port is
- * promiscuous. */
+/* The template of av's peer on a port; without a form if its packets are of another kind, or the
+ * port is promiscuous. */
 void hdr_template_make(struct hdr_template *t, const struct encap_port *port,
                        const struct address_vector *av);
 
@@ -84,45 +160,40 @@ static inline uint64_t hdr_load64(const uint8_t *p)
 
 /* ---- fields, in place ---- */
 
-static inline const uint8_t *hdr_l3(const uint8_t *frame)
-{
-    return frame + ETH_LEN;
-}
-
-static inline const uint8_t *hdr_bth(const uint8_t *frame)
-{
-    return frame + HDR_BTH;
-}
-
-/* The BTH of a packet whose IP header is at l3. */
-static inline const uint8_t *hdr_template_bth(const uint8_t *l3)
-{
-    return l3 + IPV4_LEN + UDP_LEN;
-}
-
 /* The UDP source port of such a packet, by its BTH. */
 static inline uint16_t hdr_template_sport(const uint8_t *bth)
 {
     return get_be16(bth - UDP_LEN);
 }
 
-static inline uint32_t hdr_ip_len(const uint8_t *frame)
+/* Bytes of the IP packet. */
+ALWAYS_INLINE uint32_t hdr_ip_len(enum hdr_form form, const uint8_t *frame)
 {
-    return get_be16(frame + HDR_IP_LEN);
+    const uint8_t *ip = frame + hdr_l3_at(form);
+
+    return hdr_is_ipv6(form) ? IPV6_LEN + (uint32_t)get_be16(ip + 4) : get_be16(ip + 2);
 }
 
-static inline uint8_t hdr_traffic_class(const uint8_t *frame)
+ALWAYS_INLINE uint8_t hdr_traffic_class(enum hdr_form form, const uint8_t *frame)
 {
-    return frame[HDR_TRAFFIC_CLASS];
+    const uint8_t *ip = frame + hdr_l3_at(form);
+
+    return hdr_is_ipv6(form) ? (uint8_t)(ip[0] << 4 | ip[1] >> 4) : ip[1];
+}
+
+/* The whole tag, or VLAN_NONE. */
+ALWAYS_INLINE uint16_t hdr_vlan_tci(enum hdr_form form, const uint8_t *frame)
+{
+    return form < HDR_VLAN_IPV4 ? VLAN_NONE : get_be16(frame + ETH_LEN);
 }
 
 /* Whether the network marked the frame "congestion experienced" (RFC 3168, 5). */
-static inline bool hdr_is_ce(const uint8_t *frame)
+ALWAYS_INLINE bool hdr_is_ce(enum hdr_form form, const uint8_t *frame)
 {
-    return encap_is_ce(hdr_traffic_class(frame));
+    return encap_is_ce(hdr_traffic_class(form, frame));
 }
 
-/* ---- any frame ---- */
+/* ---- IPv4 without a tag: any frame ---- */
 
 /* In each word, the fields that must be equal. In the third word those that must be 0 are among
  * them: the fragment offset and "more fragments". */
@@ -133,17 +204,17 @@ static inline bool hdr_is_ce(const uint8_t *frame)
 #define MATCH_MASK_4 UINT64_C(0x0000FFFF0000FFFF) /* second half; UDP destination port */
 
 /*
- * Whether a frame has the template's headers, sound lengths and the right header checksum, so that
- * encap_rx would pass it with the same addresses. If so sets of *v what verifying the ICRC and
- * parsing read: l3_kind, l3, l3_len, bth, bth_len, traffic_class, vlan_tci. The frame has at least
- * HDR_BTH bytes.
+ * Whether the template is of IPv4 without a tag, and a frame has its headers, sound lengths and the
+ * right header checksum, so that encap_rx would pass it with the same addresses. If so sets of *v
+ * what verifying the ICRC and parsing read: l3_kind, l3, l3_len, bth, bth_len, traffic_class,
+ * vlan_tci. The frame has at least hdr_bth_at(HDR_IPV4) bytes.
  */
 static inline bool hdr_template_parse(const struct hdr_template *t, const uint8_t *frame,
                                       size_t len, struct encap_view *v)
 {
     uint64_t w1 = hdr_load64(frame + 8), w2 = hdr_load64(frame + 16);
     uint64_t w3 = hdr_load64(frame + 24), w4 = hdr_load64(frame + 32), differ, sum;
-    uint32_t total = hdr_ip_len(frame);
+    uint32_t total = hdr_ip_len(HDR_IPV4, frame);
 
     differ = (hdr_load64(frame) ^ t->word[0]) & MATCH_MASK_0;
     differ |= (w1 ^ t->word[1]) & MATCH_MASK_1;
@@ -156,36 +227,27 @@ static inline bool hdr_template_parse(const struct hdr_template *t, const uint8_
     sum = (sum & UINT16_MAX) + (sum >> 16 & UINT16_MAX) + (sum >> 32);
     sum = (sum & UINT16_MAX) + (sum >> 16);
     sum = (sum & UINT16_MAX) + (sum >> 16);
-    if (differ || !t->valid || sum != UINT16_MAX || get_be16(frame + HDR_UDP_LEN) != total - 20 ||
+    if (differ || t->form != HDR_IPV4 || sum != UINT16_MAX ||
+        get_be16(frame + hdr_udp_at(HDR_IPV4) + 4) != total - IPV4_LEN ||
         total < IPV4_LEN + UDP_LEN || total > len - ETH_LEN)
         return false;
     v->l3_kind = ICRC_IPV4;
-    v->l3 = hdr_l3(frame);
+    v->l3 = frame + ETH_LEN;
     v->l3_len = total;
-    v->bth = hdr_bth(frame);
+    v->bth = frame + hdr_bth_at(HDR_IPV4);
     v->bth_len = total - (IPV4_LEN + UDP_LEN);
-    v->traffic_class = hdr_traffic_class(frame);
+    v->traffic_class = hdr_traffic_class(HDR_IPV4, frame);
     v->vlan_tci = VLAN_NONE;
     return true;
 }
 
 /* ---- frames like the last one ---- */
 
-/* What differs from packet to packet of one connection, as 0: see the table above. */
-#define SAME_MASK_0 UINT64_C(0x0000FFFFFFFFFFFF)
-#define SAME_MASK_1 UINT64_C(0xFCFFFFFF00000000)
-#define SAME_MASK_2 UINT64_C(0xFFFFFFFF00000000)
-#define SAME_MASK_3 UINT64_C(0xFFFFFFFFFFFF0000)
-#define SAME_MASK_4 UINT64_C(0x0000FFFF0000FFFF)
-#define SAME_MASK_5 UINT64_C(0x0000FF7F0F000000)
-/* The same and both lengths, the opcode and the pad count: packets of one size. */
-#define LAYOUT_MASK_2 UINT64_C(0xFFFFFFFF0000FFFF)
-#define LAYOUT_MASK_4 UINT64_C(0xFFFFFFFF0000FFFF)
-#define LAYOUT_MASK_5 UINT64_C(0x0000FF7F3FFF0000)
-/* Everything except ECN and the IP header's checksum, which covers ECN. */
-#define MARK_MASK_1 UINT64_C(0xFCFFFFFFFFFFFFFF)
-#define MARK_MASK_3 UINT64_C(0xFFFFFFFFFFFF0000)
-#define MARK_MASK_5 UINT64_C(0x0000FFFFFFFFFFFF)
+/* By form, of the bytes of a frame those bits that are compared: see the table above. */
+struct hdr_mask {
+    uint8_t matches[HDR_BYTES], same_layout[HDR_BYTES], same_but_mark[HDR_BYTES];
+};
+extern const struct hdr_mask hdr_mask[HDR_FORMS];
 
 ALWAYS_INLINE hdr_vec hdr_vec_at(const uint8_t *p)
 {
@@ -195,10 +257,12 @@ ALWAYS_INLINE hdr_vec hdr_vec_at(const uint8_t *p)
     return v;
 }
 
-static inline void hdr_head_take(struct hdr_head *h, const uint8_t *frame)
+ALWAYS_INLINE void hdr_head_take(enum hdr_form form, struct hdr_head *h, const uint8_t *frame)
 {
-    memcpy(h->vec, frame, sizeof(h->vec));
-    h->tail = hdr_vec_at(frame + HDR_TAIL);
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < hdr_vecs(form); i++)
+        h->vec[i] = hdr_vec_at(frame + HDR_VEC * i);
+    h->tail = hdr_vec_at(frame + hdr_tail_at(form));
 }
 
 /* A head that no frame has: no frame is sent to MAC address 0. */
@@ -218,89 +282,110 @@ ALWAYS_INLINE bool hdr_vec_is_zero(hdr_vec v)
 #endif
 }
 
-/* Whether the first bytes of a frame are those of vec, where the masks have a 1. */
-ALWAYS_INLINE bool hdr_vecs_match(const hdr_vec vec[3], const uint8_t *frame, hdr_vec m0,
-                                  hdr_vec m1, hdr_vec m2)
+/* Whether the first bytes of a frame are those of vec and tail, where the mask has a 1. */
+ALWAYS_INLINE bool hdr_vecs_match(enum hdr_form form, const hdr_vec *vec, hdr_vec tail,
+                                  const uint8_t *frame, const uint8_t *mask)
 {
-    return hdr_vec_is_zero(((hdr_vec_at(frame) ^ vec[0]) & m0) |
-                           ((hdr_vec_at(frame + 16) ^ vec[1]) & m1) |
-                           ((hdr_vec_at(frame + 32) ^ vec[2]) & m2));
+    unsigned at = hdr_tail_at(form);
+    hdr_vec differ = (hdr_vec_at(frame + at) ^ tail) & hdr_vec_at(mask + at);
+
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < hdr_vecs(form); i++)
+        differ |= (hdr_vec_at(frame + HDR_VEC * i) ^ vec[i]) & hdr_vec_at(mask + HDR_VEC * i);
+    return hdr_vec_is_zero(differ);
 }
 
 /*
- * For a valid template: whether a frame has its headers, as the table above says. Together with a
- * sound length and the right header checksum hdr_template_parse is true then, and the BTH's version
- * and P_Key are right. Here and below a frame has at least HDR_MIN bytes.
+ * For a template of this form: whether a frame has its headers, as the table above says. Together
+ * with sound lengths and the right header checksum encap_rx passes it then, and the BTH's version
+ * and P_Key are right. Here and below a frame has at least hdr_min_len bytes.
  */
-static inline bool hdr_template_matches(const struct hdr_template *t, const uint8_t *frame)
+ALWAYS_INLINE bool hdr_template_matches(enum hdr_form form, const struct hdr_template *t,
+                                        const uint8_t *frame)
 {
-    return hdr_vecs_match(t->vec, frame, (hdr_vec){SAME_MASK_0, SAME_MASK_1},
-                          (hdr_vec){SAME_MASK_2, SAME_MASK_3}, (hdr_vec){SAME_MASK_4, SAME_MASK_5});
+    return hdr_vecs_match(form, t->vec, hdr_vec_at(t->byte + hdr_tail_at(form)), frame,
+                          hdr_mask[form].matches);
 }
 
 /* Whether a frame is also of the size and opcode of the one with this head. */
-static inline bool hdr_same_layout(const struct hdr_head *h, const uint8_t *frame)
+ALWAYS_INLINE bool hdr_same_layout(enum hdr_form form, const struct hdr_head *h,
+                                   const uint8_t *frame)
 {
-    return hdr_vecs_match(h->vec, frame, (hdr_vec){SAME_MASK_0, SAME_MASK_1},
-                          (hdr_vec){LAYOUT_MASK_2, SAME_MASK_3},
-                          (hdr_vec){LAYOUT_MASK_4, LAYOUT_MASK_5});
+    return hdr_vecs_match(form, h->vec, h->tail, frame, hdr_mask[form].same_layout);
 }
 
 /* Whether a frame begins as the one with this head, in every byte up to the BTH's P_Key but the ECN
  * mark and the checksum. */
-static inline bool hdr_same_but_mark(const struct hdr_head *h, const uint8_t *frame)
+ALWAYS_INLINE bool hdr_same_but_mark(enum hdr_form form, const struct hdr_head *h,
+                                     const uint8_t *frame)
 {
-    return hdr_vecs_match(h->vec, frame, (hdr_vec){UINT64_MAX, MARK_MASK_1},
-                          (hdr_vec){UINT64_MAX, MARK_MASK_3}, (hdr_vec){UINT64_MAX, MARK_MASK_5});
+    return hdr_vecs_match(form, h->vec, h->tail, frame, hdr_mask[form].same_but_mark);
 }
 
 /* Whether a frame begins as the one with this head, in every byte up to the BTH's P_Key. */
-static inline bool hdr_same(const struct hdr_head *h, const uint8_t *frame)
+ALWAYS_INLINE bool hdr_same(enum hdr_form form, const struct hdr_head *h, const uint8_t *frame)
 {
-    return hdr_vec_is_zero((hdr_vec_at(frame) ^ h->vec[0]) | (hdr_vec_at(frame + 16) ^ h->vec[1]) |
-                           (hdr_vec_at(frame + HDR_TAIL) ^ h->tail));
+    hdr_vec differ = hdr_vec_at(frame + hdr_tail_at(form)) ^ h->tail;
+
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < hdr_vecs(form); i++)
+        differ |= hdr_vec_at(frame + HDR_VEC * i) ^ h->vec[i];
+    return hdr_vec_is_zero(differ);
 }
 
-/* Whether a frame that matches has the right header checksum. */
-static inline bool hdr_template_sum_ok(const struct hdr_template *t, const uint8_t *frame)
+/* Whether a frame that matches has the right header checksum, if its header has one. */
+ALWAYS_INLINE bool hdr_template_sum_ok(enum hdr_form form, const struct hdr_template *t,
+                                       const uint8_t *frame)
 {
+    const uint8_t *ip = frame + hdr_l3_at(form);
     uint32_t word, sum;
     uint16_t check;
 
-    memcpy(&word, frame + HDR_IP_LEN, sizeof(word)); /* length, identification */
-    memcpy(&check, frame + HDR_IP_CHECK, sizeof(check));
+    if (hdr_is_ipv6(form))
+        return true;
+    memcpy(&word, ip + 2, sizeof(word)); /* length, identification */
+    memcpy(&check, ip + 10, sizeof(check));
     sum = t->ip_sum + (word & UINT16_MAX) + (word >> 16) + check +
-          ((uint32_t)(hdr_traffic_class(frame) & ECN_MASK) << 8); /* ECN, as a little-endian word */
+          ((uint32_t)(ip[1] & ECN_MASK) << 8); /* ECN, as a little-endian word */
     /* Ten words at most: the sum is a multiple of 2^16 - 1 only if this is so. */
     return (uint16_t)(sum + (sum >> 16)) == UINT16_MAX;
 }
 
-/* Whether IP and UDP agree on the length, and the frame has that much. total: the IP header's,
- * which is at least that of IP and UDP headers. */
-static inline bool hdr_lengths_ok(const uint8_t *frame, size_t len, uint32_t total)
+/* Whether IP and UDP agree on the length, and the frame has that much. total: hdr_ip_len, which is
+ * at least that of IP and UDP headers. */
+ALWAYS_INLINE bool hdr_lengths_ok(enum hdr_form form, const uint8_t *frame, size_t len,
+                                  uint32_t total)
 {
-    return total + ETH_LEN <= len && get_be16(frame + HDR_UDP_LEN) + 20u == total;
+    return total + hdr_l3_at(form) <= len &&
+           get_be16(frame + hdr_udp_at(form) + 4) + hdr_ip_header(form) == total;
 }
 
-/* A frame of at least HDR_MIN bytes that hdr_template_parse has passed: later frames are likely to
- * have its traffic class, TTL and DF. */
+/* A frame that encap_rx passes, of the template's form: later frames are likely to have its
+ * priority, traffic class, TTL and DF. */
 void hdr_template_take(struct hdr_template *t, const uint8_t *frame);
+
+/* The same for a frame that hdr_template_parse has passed, if it does not match. */
 static inline void hdr_template_update(struct hdr_template *t, const uint8_t *frame)
 {
-    if (unlikely(!hdr_template_matches(t, frame)))
+    if (unlikely(!hdr_template_matches(HDR_IPV4, t, frame)))
         hdr_template_take(t, frame);
 }
 
-/* Whether the template is valid, and its destination address is still the port's: the address may
- * be removed, and another take its place in the table. */
+/* The same for a frame that encap_rx has passed, if it is of the template's form, which is not
+ * HDR_IPV4, and from the peer. */
+void hdr_template_learn(struct hdr_template *t, const uint8_t *frame, size_t len);
+
+/* Whether there is a template, and its destination address is still the port's: the address may be
+ * removed, and another take its place in the table. */
 static inline bool hdr_template_is_ours(const struct hdr_template *t, const struct gid_table *gids)
 {
     const struct gid_entry *own;
 
-    if (!t->valid)
+    if (t->form == HDR_NONE)
         return false;
     own = &gids->entry[t->sgid_index];
-    return own->valid && own->gid.word[1] == t->own;
+    return own->valid && own->gid.word[1] == t->own[1] && own->gid.word[0] == t->own[0] &&
+           own->vlan == t->vlan;
 }
 
 #endif

@@ -11,13 +11,6 @@
 
 #define BTH_SIZE 12
 
-/* Length of the network headers and BTH, which include every masked field; by enum icrc_l3. */
-static const uint8_t masked_len[] = {
-    [ICRC_IPV4] = 20 + 8 + BTH_SIZE,
-    [ICRC_IPV6] = 40 + 8 + BTH_SIZE,
-    [ICRC_GRH] = 40 + BTH_SIZE,
-};
-
 /* Not inlined, so that its callers have no array, whose stack the compiler would have to check. */
 static __attribute__((noinline)) uint32_t head_crc(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 {
@@ -87,7 +80,7 @@ bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 {
     uint32_t stored;
 
-    if (len < masked_len[kind] + sizeof(stored))
+    if (len < icrc_headers(kind) + BTH_SIZE + sizeof(stored)) /* with all masked fields */
         return false;
     len -= sizeof(stored);
     memcpy(&stored, l3 + len, sizeof(stored));
@@ -106,7 +99,7 @@ unsigned icrc_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigne
     if (likely(icrc_short_is_fast()))
         return icrc_short_verify_batch(kind, s, n);
 #endif
-    while (i < n && icrc_verify(kind, s[i].l3, s[i].len))
+    while (i < n && icrc_verify(kind, s[i].bth - icrc_headers(kind), s[i].len))
         i++;
     return i;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "frame.h"
 
@@ -87,14 +88,56 @@ void icrc_seal_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f, un
  */
 bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
+/**
+ * Bytes of the network headers before the BTH.
+ *
+ * @param kind  The network header's kind.
+ * @return  Those of IP and UDP, or of the GRH.
+ */
+static inline unsigned icrc_headers(enum icrc_l3 kind)
+{
+    return kind == ICRC_IPV4 ? 20 + 8 : kind == ICRC_IPV6 ? 40 + 8 : 40;
+}
+
 /** A packet from its network header through its ICRC. */
 struct icrc_span {
-    const uint8_t *l3;
-    uint16_t len;     /**< headers, BTH and ICRC at least, and a multiple of four */
+    const uint8_t *bth; /**< its BTH, behind the headers of its kind */
+    uint16_t len; /**< from the network header on: headers, BTH and ICRC at least, and a multiple
+                       of four */
     uint16_t payload; /**< bytes; for the caller */
     bool alike;       /**< as long as the one before, and the same up to the BTH's P_Key, except the
                          fields that change on the way */
 };
+
+/**
+ * All but the address of a packet, for icrc_span_set(): consecutive packets mostly have the same.
+ *
+ * @param len  As the fields of struct icrc_span: bytes from the network header on,
+ * @param payload  bytes of payload,
+ * @param alike  and whether it is like the one before.
+ * @return  The three in one word, as they lie in memory.
+ */
+static inline uint64_t icrc_span_sizes(uint16_t len, uint16_t payload, bool alike)
+{
+    const struct icrc_span s = {.len = len, .payload = payload, .alike = alike};
+    uint64_t sizes;
+
+    memcpy(&sizes, &s.len, sizeof(sizes));
+    return sizes;
+}
+
+/**
+ * Set a packet.
+ *
+ * @param s  Set.
+ * @param bth  Its BTH; borrowed.
+ * @param sizes  Of icrc_span_sizes().
+ */
+static inline void icrc_span_set(struct icrc_span *s, const uint8_t *bth, uint64_t sizes)
+{
+    s->bth = bth;
+    memcpy(&s->len, &sizes, sizeof(sizes));
+}
 
 /**
  * Check the ICRCs of several packets.

@@ -94,6 +94,40 @@ CLMUL_INLINE __m128i fold_rest(__m128i x, const uint8_t *mask, const uint8_t *l3
     return x;
 }
 
+/*
+ * The same of packets that are alike, in two parts: what begins all of them, up to the BTH's P_Key,
+ * and the rest. Behind an IPv6 header more pieces begin alike, and the last masked byte, which
+ * follows the P_Key, is in the first piece of the rest.
+ */
+CLMUL_INLINE size_t pieces_alike(enum icrc_l3 kind, size_t missing)
+{
+    return kind == ICRC_IPV6 ? (icrc_headers(ICRC_IPV6) + 4 + missing) / 16 : 2;
+}
+
+CLMUL_INLINE __m128i fold_alike(enum icrc_l3 kind, const uint8_t *l3, size_t missing)
+{
+    const uint8_t *mask = icrc_mask[kind];
+    __m128i x = fold_first_two(mask, l3, missing);
+
+    for (size_t i = 2; i < pieces_alike(kind, missing); i++)
+        x = fold(x, load_masked(l3, mask, 16 * i - missing));
+    return x;
+}
+
+CLMUL_INLINE __m128i fold_unlike(enum icrc_l3 kind, __m128i x, const uint8_t *l3, size_t len,
+                                 size_t missing)
+{
+    size_t at;
+
+    if (kind != ICRC_IPV6)
+        return fold_rest(x, icrc_mask[kind], l3, len, missing);
+    at = 16 * pieces_alike(kind, missing) - missing;
+    x = fold(x, load_masked(l3, icrc_mask[kind], at));
+    for (at += 16; at < len; at += 16)
+        x = fold(x, load16(l3 + at));
+    return x;
+}
+
 CLMUL_INLINE __m128i fold_all(const uint8_t *mask, const uint8_t *l3, size_t len)
 {
     size_t missing = -len & 15;

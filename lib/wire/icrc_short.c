@@ -27,20 +27,22 @@ __attribute__((target("pclmul,avx"))) uint32_t icrc_short(enum icrc_l3 kind, con
     return ~reduce(fold_all(icrc_mask[kind], l3, len));
 }
 
-/* How many packets, from the first one on, are short and have the right ICRC. */
-CLMUL_INLINE unsigned verify_short_batch(const uint8_t *mask, const struct icrc_span *s, unsigned n)
+/* How many packets, from the first one on, are short and have the right ICRC. Inlined for kinds
+ * that are constants. */
+CLMUL_INLINE unsigned verify_short_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
     __m128i begin = _mm_setzero_si128();
     unsigned i;
 
     for (i = 0; i < n && s[i].len <= ICRC_SHORT_LEN + sizeof(uint32_t); i++) {
         size_t len = s[i].len - sizeof(uint32_t), missing = -len & 15;
+        const uint8_t *l3 = s[i].bth - icrc_headers(kind);
         uint32_t stored;
 
         if (!s[i].alike)
-            begin = fold_first_two(mask, s[i].l3, missing);
-        memcpy(&stored, s[i].l3 + len, sizeof(stored));
-        if (unlikely(~reduce(fold_rest(begin, mask, s[i].l3, len, missing)) != stored))
+            begin = fold_alike(kind, l3, missing);
+        memcpy(&stored, l3 + len, sizeof(stored));
+        if (unlikely(~reduce(fold_unlike(kind, begin, l3, len, missing)) != stored))
             break;
     }
     return i;
@@ -52,26 +54,41 @@ icrc_short_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n
     unsigned i = 0;
 
     for (;;) {
-        i += verify_short_batch(icrc_mask[kind], s + i, n - i);
-        if (i == n || !icrc_verify(kind, s[i].l3, s[i].len))
+        if (likely(kind == ICRC_IPV4))
+            i += verify_short_batch(ICRC_IPV4, s + i, n - i);
+        else if (kind == ICRC_IPV6)
+            i += verify_short_batch(ICRC_IPV6, s + i, n - i);
+        else
+            i += verify_short_batch(ICRC_GRH, s + i, n - i);
+        if (i == n || !icrc_verify(kind, s[i].bth - icrc_headers(kind), s[i].len))
             return i;
         i++;
+    }
+}
+
+CLMUL_INLINE void seal_short_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f,
+                                   unsigned n)
+{
+    size_t len = f->len - l3_off - sizeof(uint32_t), missing = -len & 15;
+    __m128i begin = fold_alike(kind, f->data + l3_off, missing);
+
+    for (const struct frame *end = f + n; f < end; f++) {
+        uint8_t *l3 = f->data + l3_off;
+        uint32_t crc = ~reduce(fold_unlike(kind, begin, l3, len, missing));
+
+        memcpy(l3 + len, &crc, sizeof(crc));
     }
 }
 
 __attribute__((target("pclmul,avx"))) void icrc_short_seal_batch(enum icrc_l3 kind, size_t l3_off,
                                                                  const struct frame *f, unsigned n)
 {
-    const uint8_t *mask = icrc_mask[kind];
-    size_t len = f->len - l3_off - sizeof(uint32_t), missing = -len & 15;
-    __m128i begin = fold_first_two(mask, f->data + l3_off, missing);
-
-    for (const struct frame *end = f + n; f < end; f++) {
-        uint8_t *l3 = f->data + l3_off;
-        uint32_t crc = ~reduce(fold_rest(begin, mask, l3, len, missing));
-
-        memcpy(l3 + len, &crc, sizeof(crc));
-    }
+    if (likely(kind == ICRC_IPV4))
+        seal_short_batch(ICRC_IPV4, l3_off, f, n);
+    else if (kind == ICRC_IPV6)
+        seal_short_batch(ICRC_IPV6, l3_off, f, n);
+    else
+        seal_short_batch(ICRC_GRH, l3_off, f, n);
 }
 
 #else

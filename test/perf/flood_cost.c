@@ -71,7 +71,7 @@ static void ahead(struct frame *f)
 /* An ACK packet with the syndrome, to a PSN that is not in flight. */
 static void forged(struct frame *f, uint8_t syndrome)
 {
-    f->len = HDR_BTH + BTH_LEN + AETH_LEN + ICRC_LEN;
+    f->len = hdr_bth_at(HDR_IPV4) + BTH_LEN + AETH_LEN + ICRC_LEN;
     put_be16(f->data + AT_IP + IPV4_TOTAL_OFF, (uint16_t)(f->len - ETH_LEN));
     put_be16(f->data + AT_UDP + UDP_LENGTH_OFF, (uint16_t)(f->len - ETH_LEN - IPV4_LEN));
     f->data[AT_BTH_OPCODE] = OPCODE(PKT_RC, OP_ACK);

@@ -186,7 +186,7 @@ static bool move_response(struct rx_batch *b, struct mr_grant *g, const struct s
                           uint32_t slot, unsigned i)
 {
     const struct sge *sge = s->wqe.sge, *end = sge + s->wqe.h.num_sge;
-    const uint8_t *payload = bth_payload(rx_span_bth(&b->span[i]));
+    const uint8_t *payload = bth_payload(b->span[i].bth);
     uint32_t off = s->done * b->qp->mtu, len = b->span[i].payload;
     struct rx_job *job;
     uint8_t *to;
@@ -214,7 +214,7 @@ static bool move_response(struct rx_batch *b, struct mr_grant *g, const struct s
 static bool place_response(struct rx_batch *b, struct mr_grant *g, struct send_slot *s,
                            uint32_t slot, unsigned i)
 {
-    const uint8_t *bth = rx_span_bth(&b->span[i]);
+    const uint8_t *bth = b->span[i].bth;
     uint32_t len = b->span[i].payload;
 
     if (!s->started || s->wqe.h.opcode != SQE_READ || len != response_len(b->qp, s, s->done) ||
@@ -249,6 +249,6 @@ unsigned comp_place_responses(struct rx_batch *b, unsigned n)
 void comp_commit_responses(struct rx_batch *b, unsigned n)
 {
     b->qp->req.stalls = 0; /* both directions of the path work */
-    b->qp->req.peer_sport = hdr_template_sport(rx_span_bth(&b->span[n - 1]));
+    b->qp->req.peer_sport = hdr_template_sport(b->span[n - 1].bth);
     comp_progress(b->e, b->qp, psn_add(b->qp->req.una, n));
 }

@@ -65,7 +65,7 @@ void comp_rx(struct engine *e, struct qp *qp, unsigned job, uint16_t sport)
 unsigned comp_place_ack(struct rx_batch *b, unsigned n)
 {
     struct pkt *p = &b->e->rx_job[b->job].pkt;
-    const uint8_t *bth = rx_span_bth(&b->span[0]), *aeth = bth + BTH_LEN;
+    const uint8_t *bth = b->span[0].bth, *aeth = bth + BTH_LEN;
 
     p->opcode = bth_opcode(bth);
     p->psn = bth_psn(bth);

@@ -49,7 +49,7 @@ unsigned resp_place_reads(struct rx_batch *b, unsigned n)
     unsigned i;
 
     for (i = 0; i < n; i++) {
-        const uint8_t *bth = rx_span_bth(&b->span[i]), *reth = bth + BTH_LEN;
+        const uint8_t *bth = b->span[i].bth, *reth = bth + BTH_LEN;
         struct resp_resource *r = &resp->res[at];
         uint32_t packets, len = reth_len(reth);
 

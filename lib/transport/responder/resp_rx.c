@@ -96,7 +96,7 @@ void resp_commit_batch(struct rx_batch *b, unsigned n)
     struct resp_progress p = {.next = psn_add(b->qp->resp.epsn, n), .messages = b->messages};
 
     while (n-- > 0 && !p.wants_ack) {
-        const uint8_t *bth = rx_span_bth(&b->span[n]);
+        const uint8_t *bth = b->span[n].bth;
 
         p.wants_ack = bth_wants_ack(bth);
         p.ack_psn = bth_psn(bth);

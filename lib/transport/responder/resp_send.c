@@ -117,7 +117,7 @@ static void complete_later(struct rx_batch *b, unsigned i, const struct cqe *com
     *c = (struct rx_completion){.qp = b->qp,
                                 .cq = b->qp->recv_cq,
                                 .job = b->job + i,
-                                .solicited = bth_is_solicited(rx_span_bth(&b->span[i])),
+                                .solicited = bth_is_solicited(b->span[i].bth),
                                 .cqe = *common};
     c->cqe.wr_id = buffer->wr_id;
     c->cqe.byte_len = b->span[i].payload;
@@ -136,7 +136,7 @@ static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsig
 
     n = min_of(n, (unsigned)ARRAY_SIZE(e->completion) - e->completions);
     for (i = 0; i < n; i++) {
-        const uint8_t *payload = rx_span_bth(&b->span[i]) + BTH_LEN;
+        const uint8_t *payload = b->span[i].bth + BTH_LEN;
         uint32_t len = b->span[i].payload;
         struct recv_buffer buffer;
         uint8_t *to;
@@ -171,7 +171,7 @@ static unsigned place_mapped(struct rx_batch *b, unsigned n)
     uint32_t i;
 
     for (i = 0; i < n; i++, s++) {
-        const uint8_t *bth = rx_span_bth(s);
+        const uint8_t *bth = s->bth;
         uint32_t len = s->payload;
         struct cqe *c = cq_batch_entry(&cqes);
         struct recv_buffer buffer;

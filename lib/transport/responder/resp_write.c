@@ -108,7 +108,7 @@ enum fault resp_write(struct engine *e, struct qp *qp, unsigned job)
 
 unsigned resp_admit_writes(struct rx_batch *b, unsigned n)
 {
-    const uint8_t *bth = rx_span_bth(b->span);
+    const uint8_t *bth = b->span->bth;
     struct responder *resp = &b->qp->resp;
     bool start = opcode_table[bth_opcode(bth)].flags & PF_RETH;
 
@@ -126,7 +126,7 @@ static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsig
     unsigned i;
 
     for (i = 0; i < n; i++) {
-        const uint8_t *reth = rx_span_bth(&b->span[i]) + BTH_LEN;
+        const uint8_t *reth = b->span[i].bth + BTH_LEN;
         uint64_t va = reth_va(reth);
         uint32_t len = b->span[i].payload;
 
@@ -152,7 +152,7 @@ unsigned resp_place_writes(struct rx_batch *b, unsigned n)
     if (!resp_order_ok(&qp->resp, flags, RESP_WRITE))
         return 0;
     for (i = 0; i < n; i++, s++) {
-        const uint8_t *reth = rx_span_bth(s) + BTH_LEN;
+        const uint8_t *reth = s->bth + BTH_LEN;
         uint32_t len = s->payload;
         uint8_t *to = write_address(e, qp, &g, reth_rkey(reth), reth_va(reth), len);
 
@@ -179,7 +179,7 @@ static bool begin_long_write(struct rx_batch *b, struct mr_grant *g, const uint8
 /* Packet i, of a WRITE of several, without immediate data. */
 static bool place_segment(struct rx_batch *b, struct mr_grant *g, unsigned i)
 {
-    const uint8_t *bth = rx_span_bth(&b->span[i]);
+    const uint8_t *bth = b->span[i].bth;
     uint32_t len = b->span[i].payload;
     struct qp *qp = b->qp;
     struct responder *resp = &qp->resp;

@@ -12,8 +12,6 @@
 #include "responder.h"
 #include "rx.h"
 
-#define ACK_LEN (HDR_L3_LEN + AETH_LEN)
-
 /* What is verified as a whole before it is placed: placing finds it in the first-level cache. */
 #define BATCH_BYTES 16384
 
@@ -74,12 +72,12 @@ static const struct rx_kind *const kind_of[256] = {
 
 /* ---- recognise ---- */
 
-/* A queue pair of e's that may get requests or answers now. */
-static bool may_batch(const struct engine *e, const struct qp *qp)
+/* A queue pair of e's that may get requests or answers in such frames now. */
+static bool may_batch(const struct engine *e, const struct qp *qp, enum hdr_form form)
 {
     return qp && qp_owner_engine(qp) == e && qp->service == PKT_RC && qp_can_receive(qp) &&
-           (qp->state != QPS_RTR || qp->comm_est_raised) && !qp->fault &&
-           hdr_template_is_ours(&qp->rx_template, e->cfg.port->gids);
+           qp->rx_template.form == form && (qp->state != QPS_RTR || qp->comm_est_raised) &&
+           !qp->fault && hdr_template_is_ours(&qp->rx_template, e->cfg.port->gids);
 }
 
 /*
@@ -96,28 +94,30 @@ struct rx_layout {
     unsigned since;            /* the first frame that has it */
 };
 
-static inline struct hdr_head *head_of(struct rx_layout *l, const uint8_t *frame)
+ALWAYS_INLINE struct hdr_head *head_of(enum hdr_form form, struct rx_layout *l,
+                                       const uint8_t *frame)
 {
-    return &l->head[hdr_traffic_class(frame) & 1];
+    return &l->head[hdr_traffic_class(form, frame) & 1];
 }
 
 /* Takes the sizes of a frame that matches the template, its header checksum apart. */
-static bool layout_make(struct rx_layout *l, const struct rx_batch *b, const struct frame *f)
+ALWAYS_INLINE bool layout_make(enum hdr_form form, struct rx_layout *l, const struct rx_batch *b,
+                               const struct frame *f)
 {
-    const uint8_t *frame = f->data, *bth = hdr_bth(frame);
-    uint32_t total = hdr_ip_len(frame), rest, len;
+    const uint8_t *frame = f->data, *bth = frame + hdr_bth_at(form);
+    uint32_t total = hdr_ip_len(form, frame), rest, len;
 
     if (kind_of[bth_opcode(bth)] != b->kind)
         return false;
-    rest = total - HDR_L3_LEN - (opcode_table[bth_opcode(bth)].header_len - BTH_LEN);
+    rest = total - hdr_l3_len(form) - (opcode_table[bth_opcode(bth)].header_len - BTH_LEN);
     len = rest - bth_pad(bth);
     l->frame_len = f->len;
     l->len = (uint16_t)total;
     l->payload_len = (uint16_t)len;
     l->limit = max_of(BATCH_BYTES / (total + 1), 1u);
     /* As unsigned numbers, lengths below 0 and 1 are too long. */
-    return hdr_template_matches(&b->qp->rx_template, frame) &&
-           hdr_lengths_ok(frame, f->len, total) && !(rest & 3) &&
+    return hdr_template_matches(form, &b->qp->rx_template, frame) &&
+           hdr_lengths_ok(form, frame, f->len, total) && !(rest & 3) &&
            (b->kind->reads ? !(rest | len) : len - 1 < b->qp->mtu);
 }
 
@@ -132,20 +132,21 @@ static void layout_account(struct rx_layout *l, struct rx_batch *b, unsigned end
 }
 
 /* Whether a frame has this layout, its mark apart. */
-static bool mark_change(struct rx_layout *l, const struct rx_batch *b, const struct frame *f)
+ALWAYS_INLINE bool mark_change(enum hdr_form form, struct rx_layout *l, const struct rx_batch *b,
+                               const struct frame *f)
 {
-    if (f->len != l->frame_len ||
-        (!hdr_same_but_mark(&l->head[0], f->data) && !hdr_same_but_mark(&l->head[1], f->data)))
+    if (f->len != l->frame_len || (!hdr_same_but_mark(form, &l->head[0], f->data) &&
+                                   !hdr_same_but_mark(form, &l->head[1], f->data)))
         return false;
-    return hdr_template_sum_ok(&b->qp->rx_template, f->data);
+    return hdr_template_sum_ok(form, &b->qp->rx_template, f->data);
 }
 
 /* Whether a frame has this layout, apart from its mark and fields that vary from packet to packet.
  */
-static bool same_layout(const struct rx_layout *l, const struct frame *f)
+ALWAYS_INLINE bool same_layout(enum hdr_form form, const struct rx_layout *l, const struct frame *f)
 {
-    return f->len == l->frame_len &&
-           (hdr_same_layout(&l->head[0], f->data) || hdr_same_layout(&l->head[1], f->data));
+    return f->len == l->frame_len && (hdr_same_layout(form, &l->head[0], f->data) ||
+                                      hdr_same_layout(form, &l->head[1], f->data));
 }
 
 /*
@@ -153,28 +154,40 @@ static bool same_layout(const struct rx_layout *l, const struct frame *f)
  * headers may differ in the mark alone; or in fields that vary, as the identification; or the frame
  * has another size.
  */
-static __attribute__((noinline)) bool layout_change(struct rx_layout *l, struct rx_batch *b,
-                                                    const struct frame *f, unsigned i)
+ALWAYS_INLINE bool layout_change(enum hdr_form form, struct rx_layout *l, struct rx_batch *b,
+                                 const struct frame *f, unsigned i)
 {
     struct hdr_head *head;
 
-    l->alike = mark_change(l, b, f);
+    l->alike = mark_change(form, l, b, f);
     if (!l->alike) {
         if (l->frame_len)
             layout_account(l, b, i);
-        if (f->len < ETH_LEN + HDR_L3_LEN)
+        if (f->len < hdr_min_len(form))
             return false;
-        if (!same_layout(l, f) && !layout_make(l, b, f))
+        if (!same_layout(form, l, f) && !layout_make(form, l, b, f))
             return false;
-        if (!hdr_template_sum_ok(&b->qp->rx_template, f->data))
+        if (!hdr_template_sum_ok(form, &b->qp->rx_template, f->data))
             return false;
     }
-    head = head_of(l, f->data);
-    hdr_head_take(head, f->data);
+    head = head_of(form, l, f->data);
+    hdr_head_take(form, head, f->data);
     if (!l->alike)
         hdr_head_clear(&l->head[head == l->head]);
     b->marks |= head == &l->head[1];
     return true;
+}
+
+static __attribute__((noinline)) bool layout_change_plain(struct rx_layout *l, struct rx_batch *b,
+                                                          const struct frame *f, unsigned i)
+{
+    return layout_change(HDR_IPV4, l, b, f, i);
+}
+
+static __attribute__((noinline)) bool layout_change_other(struct rx_layout *l, struct rx_batch *b,
+                                                          const struct frame *f, unsigned i)
+{
+    return layout_change(b->form, l, b, f, i);
 }
 
 /* PSNs of a packet; a READ request has those of its responses. */
@@ -183,36 +196,39 @@ ALWAYS_INLINE uint32_t psns_of(const struct rx_batch *b, const uint8_t *bth, boo
     return reads ? packets_for(reth_len(bth + BTH_LEN), b->qp->mtu) : 1;
 }
 
-/* How many frames from f on belong to the batch, whose first one has this PSN. Inlined once for
- * READ requests, once for the other kinds. */
-ALWAYS_INLINE unsigned recognise_kind(struct rx_batch *b, const struct frame *f, unsigned n,
-                                      psn_t first, bool reads)
+/* How many frames from f on belong to the batch, whose first one has this PSN. Inlined for the
+ * forms that are common; for IPv4 without a tag once for READ requests, once for the other kinds.
+ */
+ALWAYS_INLINE unsigned recognise_kind(enum hdr_form form, struct rx_batch *b, const struct frame *f,
+                                      unsigned n, psn_t first, bool reads)
 {
-    uint64_t position = bth_position_of(b->qp->qpn, first);
+    uint64_t position = bth_position_of(b->qp->qpn, first), sizes = 0;
+    struct icrc_span *s = b->span;
     struct rx_layout l;
     uint32_t frame_len = 0;
-    uint16_t len = 0, payload_len = 0;
     unsigned i;
 
     l.frame_len = l.since = 0;
     hdr_head_clear(&l.head[0]);
     hdr_head_clear(&l.head[1]);
-    for (i = 0; i < n; i++) {
-        const uint8_t *frame = f[i].data, *bth = hdr_bth(frame);
-        bool alike = true;
+    for (i = 0; i < n; i++, f++, s++) {
+        const uint8_t *frame = f->data, *bth = frame + hdr_bth_at(form);
 
-        if (unlikely(f[i].len != frame_len || !hdr_same(head_of(&l, frame), frame))) {
-            if (!layout_change(&l, b, &f[i], i))
+        if (unlikely(f->len != frame_len || !hdr_same(form, head_of(form, &l, frame), frame))) {
+            if (!(form == HDR_IPV4 ? layout_change_plain(&l, b, f, i)
+                                   : layout_change_other(&l, b, f, i)))
                 break;
             frame_len = l.frame_len;
-            len = l.len;
-            payload_len = l.payload_len;
-            alike = l.alike;
+            sizes = icrc_span_sizes(l.len, l.payload_len, true);
             n = min_of(n, l.since + l.limit);
+            if (bth_position(bth) != position)
+                break;
+            icrc_span_set(s, bth, icrc_span_sizes(l.len, l.payload_len, l.alike));
+        } else {
+            if (bth_position(bth) != position) /* also where PSNs wrap around: a batch ends there */
+                break;
+            icrc_span_set(s, bth, sizes);
         }
-        if (bth_position(bth) != position) /* also where PSNs wrap around: a batch ends there */
-            break;
-        b->span[i] = (struct icrc_span){hdr_l3(frame), len, payload_len, alike};
         position += psns_of(b, bth, reads);
     }
     if (i)
@@ -223,22 +239,42 @@ ALWAYS_INLINE unsigned recognise_kind(struct rx_batch *b, const struct frame *f,
 static __attribute__((noinline)) unsigned recognise_reads(struct rx_batch *b, const struct frame *f,
                                                           unsigned n, psn_t first)
 {
-    return recognise_kind(b, f, n, first, true);
+    return recognise_kind(HDR_IPV4, b, f, n, first, true);
+}
+
+static __attribute__((noinline)) unsigned recognise_ipv6(struct rx_batch *b, const struct frame *f,
+                                                         unsigned n, psn_t first)
+{
+    return recognise_kind(HDR_IPV6, b, f, n, first, b->kind->reads);
+}
+
+static __attribute__((noinline)) unsigned
+recognise_tagged(struct rx_batch *b, const struct frame *f, unsigned n, psn_t first)
+{
+    return recognise_kind(b->form, b, f, n, first, b->kind->reads);
 }
 
 /* An ACK or NAK, with any PSN. */
-static unsigned recognise_ack(struct rx_batch *b, const struct frame *f)
+ALWAYS_INLINE unsigned recognise_ack(enum hdr_form form, struct rx_batch *b, const struct frame *f)
 {
     const struct hdr_template *t = &b->qp->rx_template;
+    const uint8_t *bth = f->data + hdr_bth_at(form);
+    uint32_t len = hdr_l3_len(form) + AETH_LEN;
 
-    if (f->len < ETH_LEN + ACK_LEN || hdr_ip_len(f->data) != ACK_LEN || bth_pad(hdr_bth(f->data)) ||
-        !hdr_template_matches(t, f->data) || !hdr_template_sum_ok(t, f->data) ||
-        !hdr_lengths_ok(f->data, f->len, ACK_LEN))
+    if (f->len < hdr_l3_at(form) + len || hdr_ip_len(form, f->data) != len || bth_pad(bth) ||
+        !hdr_template_matches(form, t, f->data) || !hdr_template_sum_ok(form, t, f->data) ||
+        !hdr_lengths_ok(form, f->data, f->len, len))
         return 0;
     b->bytes = f->len;
-    b->marks = hdr_is_ce(f->data);
-    b->span[0] = (struct icrc_span){.l3 = hdr_l3(f->data), .len = ACK_LEN};
+    b->marks = hdr_is_ce(form, f->data);
+    b->span[0] = (struct icrc_span){.bth = bth, .len = (uint16_t)len};
     return 1;
+}
+
+static __attribute__((noinline)) unsigned recognise_other_ack(struct rx_batch *b,
+                                                              const struct frame *f)
+{
+    return recognise_ack(b->form, b, f);
 }
 
 static unsigned recognise(struct rx_batch *b, const struct frame *f, unsigned n)
@@ -248,10 +284,14 @@ static unsigned recognise(struct rx_batch *b, const struct frame *f, unsigned n)
     b->bytes = b->payload = 0;
     b->marks = false;
     if (b->kind == &rx_acks)
-        return recognise_ack(b, f);
+        return likely(b->form == HDR_IPV4) ? recognise_ack(HDR_IPV4, b, f)
+                                           : recognise_other_ack(b, f);
     if (!b->kind->expect(b->qp, &first))
         return 0;
-    return b->kind->reads ? recognise_reads(b, f, n, first) : recognise_kind(b, f, n, first, false);
+    if (likely(b->form == HDR_IPV4))
+        return b->kind->reads ? recognise_reads(b, f, n, first)
+                              : recognise_kind(HDR_IPV4, b, f, n, first, false);
+    return b->form == HDR_IPV6 ? recognise_ipv6(b, f, n, first) : recognise_tagged(b, f, n, first);
 }
 
 /* ---- verify ---- */
@@ -265,7 +305,7 @@ static unsigned verify(const struct rx_batch *b, const struct frame *f, unsigned
         return n;
     while (i < n && f[i].icrc_omitted)
         i++;
-    return i ? i : icrc_verify_batch(ICRC_IPV4, b->span, n);
+    return i ? i : icrc_verify_batch(hdr_is_ipv6(b->form) ? ICRC_IPV6 : ICRC_IPV4, b->span, n);
 }
 
 /* ---- all stages ---- */
@@ -280,46 +320,69 @@ static void leave_out(struct rx_batch *b, const struct frame *f, unsigned done, 
 }
 
 /* Frames that the network marked "congestion experienced". */
-static unsigned count_ce(const struct frame *f, unsigned n)
+static unsigned count_ce(enum hdr_form form, const struct frame *f, unsigned n)
 {
     unsigned ce = 0;
 
     while (n-- > 0)
-        ce += hdr_is_ce(f[n].data);
+        ce += hdr_is_ce(form, f[n].data);
     return ce;
+}
+
+static __attribute__((noinline)) uint8_t priority_of(enum hdr_form form, const uint8_t *frame)
+{
+    return qos_frame_priority(hdr_vlan_tci(form, frame), hdr_traffic_class(form, frame));
 }
 
 /* The n frames have one traffic class, apart from ECN. */
 static void count(struct rx_batch *b, const struct frame *f, unsigned n)
 {
     struct engine_counters *c = &b->e->counters;
-    uint8_t priority = qos_frame_priority(VLAN_NONE, hdr_traffic_class(f->data));
+    uint8_t priority = likely(b->form == HDR_IPV4)
+                           ? qos_frame_priority(VLAN_NONE, hdr_traffic_class(HDR_IPV4, f->data))
+                           : priority_of(b->form, f->data);
 
     counter_add(&c->rx_packets[priority], n);
     counter_add(&c->rx_bytes[priority], b->bytes);
     counter_add(&c->rx_delivered, n);
-    b->ce = b->marks ? count_ce(f, n) : 0;
+    b->ce = b->marks ? count_ce(b->form, f, n) : 0;
     rx_count_qp(b->e, b->qp, n, b->payload, b->ce);
     rx_arrived_here(b->qp);
+}
+
+/* The BTH of a frame by its Ethernet header alone, and the form of its headers; or NULL. */
+ALWAYS_INLINE const uint8_t *find_bth(const struct frame *f, enum hdr_form *form)
+{
+    *form = HDR_IPV4;
+    if (f->len < hdr_min_len(HDR_IPV4))
+        return NULL;
+    if (unlikely(!hdr_is_plain_ipv4(f->data))) {
+        *form = hdr_form_of(f->data);
+        if (*form == HDR_NONE || f->len < hdr_min_len(*form))
+            return NULL;
+    }
+    return f->data + hdr_bth_at(*form);
 }
 
 unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned job,
                   unsigned *verified, unsigned *general)
 {
-    struct rx_batch b;
     unsigned found, good, done;
+    const uint8_t *bth;
+    struct rx_batch b;
 
     *verified = *general = 0;
-    if (f->len < ETH_LEN + HDR_L3_LEN)
+    bth = find_bth(f, &b.form);
+    if (!bth)
         return 0;
-    b.kind = kind_of[bth_opcode(hdr_bth(f->data))];
+    b.kind = kind_of[bth_opcode(bth)];
     if (!b.kind)
         return 0;
     b.e = e;
     b.job = job;
     b.messages = 0;
-    b.qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(hdr_bth(f->data)));
-    if (!may_batch(e, b.qp))
+    b.qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(bth));
+    if (!may_batch(e, b.qp, b.form))
         return 0;
     found = recognise(&b, f, n);
     if (!found)
@@ -342,16 +405,20 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
 
 void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n)
 {
+    const uint8_t *first, *last;
+    enum hdr_form form;
+
     /* Mostly all frames of a burst are of one queue pair. */
-    if (n < 2 || f[0].len < ETH_LEN + HDR_L3_LEN || f[n - 1].len < ETH_LEN + HDR_L3_LEN ||
-        bth_dest_qpn(hdr_bth(f[0].data)) == bth_dest_qpn(hdr_bth(f[n - 1].data)))
+    if (n < 2)
+        return;
+    first = find_bth(&f[0], &form);
+    last = find_bth(&f[n - 1], &form);
+    if (!first || !last || bth_dest_qpn(first) == bth_dest_qpn(last))
         return;
     for (unsigned i = 0; i < n; i++) {
-        const struct qp *qp;
+        const uint8_t *bth = find_bth(&f[i], &form);
+        const struct qp *qp = bth ? qp_table_lookup(e->cfg.qps, bth_dest_qpn(bth)) : NULL;
 
-        if (f[i].len < ETH_LEN + HDR_L3_LEN)
-            continue;
-        qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(hdr_bth(f[i].data)));
         if (!qp)
             continue;
         __builtin_prefetch(qp);

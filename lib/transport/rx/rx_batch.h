@@ -34,6 +34,7 @@ struct rx_batch {
     struct engine *e;
     struct qp *qp;
     const struct rx_kind *kind;
+    enum hdr_form form;      /* of all frames' headers */
     unsigned job;            /* the first packet's: its rx_job is free to use */
     uint32_t messages;       /* placed: SENDs and WRITEs that are complete */
     psn_t next;              /* placed: READs: the PSN behind the last one's responses */
@@ -43,12 +44,6 @@ struct rx_batch {
     struct mr_grant grant;   /* WRITEs: of the first packet's key */
     struct icrc_span span[FRAME_BURST];
 };
-
-/* The BTH of a packet of a batch. */
-static inline const uint8_t *rx_span_bth(const struct icrc_span *s)
-{
-    return hdr_template_bth(s->l3);
-}
 
 /*
  * Processes the first of n frames that are a batch, from engine_rx's frame `job` on. Returns how

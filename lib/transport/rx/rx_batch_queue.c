@@ -9,7 +9,7 @@ struct rx_job *rx_batch_job(struct rx_batch *b, unsigned i)
     job->qp = b->qp;
     job->srq = NULL;
     job->is_response = false;
-    job->pkt.psn = bth_psn(rx_span_bth(&b->span[i]));
+    job->pkt.psn = bth_psn(b->span[i].bth);
     return job;
 }
 

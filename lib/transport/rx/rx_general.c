@@ -21,9 +21,11 @@
 /* Whether the frame matches the template of its queue pair: nearly all do. */
 static bool matches_template(struct engine *e, struct rx_job *job, const struct frame *f)
 {
-    if (f->len < HDR_BTH + BTH_LEN)
+    unsigned bth_at = hdr_bth_at(HDR_IPV4);
+
+    if (f->len < bth_at + BTH_LEN)
         return false;
-    job->qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(hdr_bth(f->data)));
+    job->qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(f->data + bth_at));
     if (!job->qp || qp_owner_engine(job->qp) != e ||
         !hdr_template_parse(&job->qp->rx_template, f->data, f->len, &job->view) ||
         !hdr_template_is_ours(&job->qp->rx_template, e->cfg.port->gids))
@@ -47,8 +49,8 @@ static enum drop parse(struct engine *e, struct rx_job *job, const struct frame 
         return reason;
     /* CA17.3.3: packets to no queue pair are verified, too; the lookup fetches the cache line. */
     job->qp = qp_table_lookup(e->cfg.qps, job->pkt.dest_qpn);
-    if (job->qp)
-        __builtin_prefetch(job->qp);
+    if (job->qp && qp_owner_engine(job->qp) == e)
+        hdr_template_learn(&job->qp->rx_template, f->data, f->len);
     return DROP_NONE;
 }
 

@@ -3,6 +3,10 @@
 
 #include <errno.h>
 
+#define VLAN 5
+
+enum hdr_form batch_form;
+
 /* ---- the hosts ---- */
 
 static void on_cq(void *ctx, struct comp_queue *cq)
@@ -59,13 +63,23 @@ static void *zeroed(size_t bytes)
     return memset(p, 0, round_up(bytes, 64));
 }
 
+static union gid address(uint8_t number)
+{
+    const uint8_t v6[16] = {0xFD, [15] = number};
+    union gid gid = gid_from_ipv4((uint8_t[]){10, 0, 0, number});
+
+    if (hdr_is_ipv6(batch_form))
+        memcpy(gid.raw, v6, sizeof(v6));
+    return gid;
+}
+
 void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access, uint32_t inflight)
 {
     static const uint64_t secret[2] = {1, 2};
-    struct gid_entry gid = {.gid = gid_from_ipv4((uint8_t[]){10, 0, 0, number}),
+    struct gid_entry gid = {.gid = address(number),
                             .type = GID_TYPE_ROCE_V2,
                             .valid = true,
-                            .vlan = VLAN_NONE};
+                            .vlan = batch_form < HDR_VLAN_IPV4 ? VLAN_NONE : VLAN};
     struct engine_config c = {.repath = 2,
                               .max_inflight = inflight,
                               .port = &s->port,
@@ -158,7 +172,7 @@ void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32
     struct address_vector av = {.sgid = s->gids.entry[0].gid,
                                 .dgid = peer->gids.entry[0].gid,
                                 .gid_type = GID_TYPE_ROCE_V2,
-                                .vlan = VLAN_NONE,
+                                .vlan = s->gids.entry[0].vlan,
                                 .hop_limit = 64};
     int rc;
 
@@ -197,43 +211,75 @@ bool works(const struct side *s)
 
 uint32_t total_of(const struct frame *f)
 {
-    return get_be16(f->data + AT_IP_TOTAL);
+    return hdr_ip_len(batch_form, f->data);
 }
 
-/* The shortest total length of a packet: a BTH and an ICRC, nothing between them. */
-#define SHORTEST (IPV4_LEN + UDP_LEN + BTH_LEN + ICRC_LEN)
+static void set_total(struct frame *f, uint32_t total)
+{
+    uint8_t *ip = f->data + hdr_l3_at(batch_form);
+
+    if (hdr_is_ipv6(batch_form))
+        put_be16(ip + 4, (uint16_t)(total - IPV6_LEN));
+    else
+        put_be16(ip + IPV4_TOTAL_OFF, (uint16_t)total);
+}
+
+static void mend_sum(struct frame *f)
+{
+    uint8_t *ip = f->data + hdr_l3_at(batch_form);
+
+    if (hdr_is_ipv6(batch_form))
+        return;
+    put_be16(ip + IPV4_SUM_OFF, 0);
+    put_be16(ip + IPV4_SUM_OFF, (uint16_t)~ipv4_sum(ip));
+}
+
+void batch_seal(struct frame *f)
+{
+    icrc_seal(hdr_is_ipv6(batch_form) ? ICRC_IPV6 : ICRC_IPV4, f->data + hdr_l3_at(batch_form),
+              total_of(f) - ICRC_LEN);
+}
 
 static void mend(struct frame *f, bool icrc)
 {
     uint32_t total = total_of(f);
 
-    memset(f->data + AT_IP_SUM, 0, 2);
-    put_be16(f->data + AT_IP_SUM, (uint16_t)~ipv4_sum(f->data + ETH_LEN));
-    if (icrc && total >= SHORTEST && total + ETH_LEN <= f->len)
-        icrc_seal(ICRC_IPV4, f->data + AT_IP, total - ICRC_LEN);
+    mend_sum(f);
+    if (icrc && total >= hdr_l3_len(batch_form) && total + hdr_l3_at(batch_form) <= f->len)
+        batch_seal(f);
+}
+
+/* A field of the IP header, or the whole of it, that the network or a bad sender changes. */
+static void damage_ip(struct frame *f, uint32_t bit, uint32_t what)
+{
+    uint8_t *ip = f->data + hdr_l3_at(batch_form);
+    bool v6 = hdr_is_ipv6(batch_form);
+
+    if (what == 4) /* TOS; a part of traffic class and flow label */
+        ip[1] = (uint8_t)bit;
+    else if (what == 5) /* TTL, hop limit */
+        ip[v6 ? 7 : 8] = (uint8_t)bit;
+    else if (what == 6) /* identification, flow label */
+        ip[(v6 ? 2 : 4) + bit % 2] ^= (uint8_t)(1 << bit % 8);
+    else if (what == 7) /* fragments, next header */
+        ip[6] ^= (uint8_t)(1 << bit % 8);
+    else
+        set_total(f, total_of(f) + (bit % 3 ? 4 : bit % 9 - 4));
 }
 
 static void damage(struct frame *f, struct random *r)
 {
-    uint8_t *b = f->data;
+    uint8_t *b = f->data + batch_shift();
     uint32_t bit = random_below(r, (f->len - ICRC_LEN) * 8), what = random_below(r, 15);
 
     if (what < 2) /* any byte, without a new checksum or ICRC */
-        b[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        f->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
     if (what < 2)
         return;
     if (what < 4) /* BTH and RETH */
         b[AT_BTH + bit % (AT_RETH_END - AT_BTH)] ^= (uint8_t)(1 << bit % 8);
-    else if (what == 4)
-        b[AT_IP_TOS] = (uint8_t)bit;
-    else if (what == 5)
-        b[AT_IP_TTL] = (uint8_t)bit;
-    else if (what == 6)
-        b[AT_IP_ID + bit % 2] ^= (uint8_t)(1 << bit % 8);
-    else if (what == 7)
-        b[AT_IP_FRAGMENT] ^= (uint8_t)(1 << bit % 8);
-    else if (what == 8)
-        put_be16(b + AT_IP_TOTAL, (uint16_t)(total_of(f) + (bit % 3 ? 4 : bit % 9 - 4)));
+    else if (what <= 8)
+        damage_ip(f, bit, what);
     else if (what == 9)
         put_be16(b + AT_UDP_LENGTH, (uint16_t)(get_be16(b + AT_UDP_LENGTH) - 4));
     else if (what == 10)
@@ -249,9 +295,9 @@ static void damage(struct frame *f, struct random *r)
     else
         b[AT_BTH_ACK_REQ] ^= 0x80;
     if (what == 8 && bit % 4 < 3) { /* both lengths */
-        put_be16(b + AT_UDP_LENGTH, (uint16_t)(total_of(f) - IPV4_LEN));
+        put_be16(b + AT_UDP_LENGTH, (uint16_t)(total_of(f) - hdr_ip_header(batch_form)));
         /* The ICRC may be payload now, and it is another one in another pair of engines. */
-        memset(b + f->len - ICRC_LEN, 0, ICRC_LEN);
+        memset(f->data + f->len - ICRC_LEN, 0, ICRC_LEN);
         f->len += 4;
     }
     mend(f, random_below(r, 8) != 0);
@@ -305,14 +351,14 @@ unsigned mark_some(struct frame *f, unsigned n, uint32_t percent, struct random 
     unsigned ce = 0;
 
     for (unsigned i = 0; i < n; i++) {
-        uint8_t *ip = f[i].data + AT_IP;
+        uint8_t *ip = f[i].data + hdr_l3_at(batch_form), mark;
 
         if (random_below(r, 100) >= percent)
             continue;
-        ip[IPV4_TOS_OFF] |= random_below(r, 4) ? ECN_CE : (uint8_t)(1 + random_below(r, 2));
-        put_be16(ip + IPV4_SUM_OFF, 0);
-        put_be16(ip + IPV4_SUM_OFF, (uint16_t)~ipv4_sum(ip));
-        ce += (ip[IPV4_TOS_OFF] & ECN_MASK) == ECN_CE;
+        mark = random_below(r, 4) ? ECN_CE : (uint8_t)(1 + random_below(r, 2));
+        ip[1] |= (uint8_t)(mark << (hdr_is_ipv6(batch_form) ? 4 : 0));
+        mend_sum(&f[i]);
+        ce += hdr_is_ce(batch_form, f[i].data);
     }
     return ce;
 }

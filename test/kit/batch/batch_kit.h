@@ -8,6 +8,7 @@
 
 #include "engine.h"
 #include "frame_layout.h"
+#include "hdr_template.h"
 #include "pkt.h"
 #include "random.h"
 #include "raw.h"
@@ -48,6 +49,16 @@ struct side {
     bool written; /* the host was told so */
 };
 
+/* The headers of all that is made from now on; at first HDR_IPV4. */
+extern enum hdr_form batch_form;
+
+/* How much further back UDP and all that follows lie in frames of this form than frame_layout.h
+ * says. */
+static inline unsigned batch_shift(void)
+{
+    return hdr_bth_at(batch_form) - AT_BTH;
+}
+
 /* Addresses and queue pairs with the same number are the same. inflight: the most packets, or 0. */
 void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access,
                uint32_t inflight);
@@ -57,7 +68,10 @@ void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32
 void drain(struct side *s);
 bool works(const struct side *s);
 
+/* Bytes of the IP packet, as its header says. */
 uint32_t total_of(const struct frame *f);
+/* Gives the packet its ICRC. */
+void batch_seal(struct frame *f);
 void make_frames(struct frame f[FRAME_BURST], uint8_t bytes[FRAME_BURST][ROOM]);
 /* Loses, duplicates, reorders and damages frames, about one of calm / 8; returns how many are left.
  * Frames without an ICRC are not damaged. */

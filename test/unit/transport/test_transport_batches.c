@@ -84,12 +84,13 @@ static void bad_answer(struct side *a, const struct frame *f, unsigned bit, enum
     uint8_t bytes[128];
     struct frame bad = {.data = bytes, .len = f->len};
 
-    if (f->len != AT_AETH_END + ICRC_LEN || f->data[AT_BTH_OPCODE] != OPCODE(PKT_RC, OP_ACK))
+    if (f->len != batch_shift() + AT_AETH_END + ICRC_LEN ||
+        f->data[batch_shift() + AT_BTH_OPCODE] != OPCODE(PKT_RC, OP_ACK))
         return;
     memcpy(bytes, f->data, f->len);
     bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
     if (reason != DROP_bad_icrc)
-        icrc_seal(ICRC_IPV4, bytes + AT_IP, total_of(&bad) - ICRC_LEN);
+        batch_seal(&bad);
     engine_rx(a->e, &bad, 1, now);
     assert_int_equal(counter_get(dropped), before + 1);
 }
@@ -111,11 +112,15 @@ static void answers(struct side *a, struct side *fast, struct side *slow, ns_t n
         assert_memory_equal(f[0][i].data, f[1][i].data, f[0][i].len);
     }
     if (n[0]) {
-        bad_answer(a, f[0], AT_BTH_FLAGS * 8 + PAD_COUNT_BIT, DROP_pad_length, now);
-        bad_answer(a, f[0], (AT_AETH_MSN + 2) * 8, DROP_bad_icrc, now);
+        unsigned shift = batch_shift();
+
+        bad_answer(a, f[0], (shift + AT_BTH_FLAGS) * 8 + PAD_COUNT_BIT, DROP_pad_length, now);
+        bad_answer(a, f[0], (shift + AT_AETH_MSN + 2) * 8, DROP_bad_icrc, now);
+        bad_answer(a, f[0], (shift + AT_UDP_LENGTH + 1) * 8, DROP_udp_length, now);
+    }
+    if (n[0] && batch_form == HDR_IPV4) {
         bad_answer(a, f[0], (AT_IP_SUM + 1) * 8, DROP_bad_ip_header, now);
         bad_answer(a, f[0], (AT_IP + IPV4_SRC_OFF) * 8, DROP_bad_ip_header, now);
-        bad_answer(a, f[0], (AT_UDP_LENGTH + 1) * 8, DROP_udp_length, now);
     }
     engine_rx(a->e, f[0], n[0], now);
 }
@@ -159,6 +164,7 @@ static uint64_t trial(uint64_t seed)
     uint64_t frames = 0;
     ns_t now = 1;
 
+    batch_form = seed / 16 % 2 ? HDR_IPV4 : (enum hdr_form)(seed / 32 % HDR_FORMS);
     if (seed % 3 == 0)
         psn = PSN_MASK - 20; /* wraps around */
     side_init(&a, 1, 128, ALL_RIGHTS, 0);
@@ -205,11 +211,12 @@ static void test_same_as_the_general_way(void **state)
 
     for (uint64_t seed = 1; seed <= TRIALS; seed++)
         packets += trial(seed);
+    batch_form = HDR_IPV4;
     assert_true(packets > TRIALS * BURSTS); /* most trials transfer data */
 }
 
 /* Marks of whole bursts, of none, of some, and of the requester's ACKs are added up. */
-static void test_marks_are_counted(void **state)
+static void count_marks(void)
 {
     static uint8_t bytes[FRAME_BURST][ROOM];
     struct random r = {1}, marks = {2};
@@ -248,6 +255,13 @@ static void test_marks_are_counted(void **state)
     assert_int_equal(counter_get(&qp_counters(a.qp)->np_ecn_marked_roce_packets), ce_back);
     side_fini(&a);
     side_fini(&b);
+}
+
+static void test_marks_are_counted(void **state)
+{
+    for (batch_form = HDR_IPV4; batch_form < HDR_FORMS; batch_form++)
+        count_marks();
+    batch_form = HDR_IPV4;
 }
 
 /* ---- copies that fail ---- */

@@ -464,7 +464,7 @@ static void test_held(void **state)
     send_burst();
     assert_int_equal(t.n, 3);
     for (unsigned i = 0; i < t.n; i++)
-        assert_int_equal(bth_dest_qpn(hdr_bth(t.f[i].data)), QPN_NONE);
+        assert_int_equal(bth_dest_qpn(t.f[i].data + hdr_bth_at(HDR_IPV4)), QPN_NONE);
     receive_burst();
     assert_int_equal(dropped(DROP_unknown_qpn), 3);
     assert_int_equal(dropped(DROP_sender_mismatch), 0);
@@ -478,7 +478,7 @@ static void test_held(void **state)
     send_burst();
     assert_int_equal(t.n, 2);
     for (unsigned i = 0; i < t.n; i++)
-        assert_int_equal(bth_dest_qpn(hdr_bth(t.f[i].data)), number);
+        assert_int_equal(bth_dest_qpn(t.f[i].data + hdr_bth_at(HDR_IPV4)), number);
 }
 
 static void test_error_state(void **state)

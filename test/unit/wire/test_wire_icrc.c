@@ -192,7 +192,7 @@ static void test_run(void **state)
             if (i == wrong)
                 bytes[i][len - 1 - random_below(&r, 4)] ^= 1;
             span[i] = (struct icrc_span){
-                .l3 = bytes[i], .len = (uint16_t)(len + 4), .alike = alike};
+                .bth = bytes[i] + icrc_headers(kind), .len = (uint16_t)(len + 4), .alike = alike};
         }
         assert_int_equal(icrc_verify_batch(kind, span, n), min_of(n, wrong));
     }
