@@ -21,7 +21,7 @@ static void check_port(const struct uroced_port *p)
     REQUIRE(p->device[0] && memchr(p->device, 0, sizeof(p->device)));
     REQUIRE(p->addresses <= CONFIG_ADDRESSES_MAX && p->neighbours <= CONFIG_NEIGHBOURS_MAX &&
             p->routes <= NET_ROUTE_MAX);
-    REQUIRE(p->addresses || p->follow_kernel);
+    REQUIRE(p->addresses || p->follow_kernel || p->follow_host);
     REQUIRE(p->gid_types && !(p->gid_types & ~6u));
     REQUIRE(memchr(p->tap_name, 0, sizeof(p->tap_name)));
     for (unsigned i = 0; i < 16; i++)
