@@ -52,6 +52,7 @@ typedef uint64_t wqe_pair __attribute__((vector_size(16), aligned(8), may_alias)
 
 #define WQE_ONE_SGE     UINT64_C(0x010000)
 #define WQE_INLINE      UINT64_C(0x000800)
+#define WQE_FENCE       UINT64_C(0x000100)
 #define WQE_FREE_FLAGS  UINT64_C(0x000600) /* signaled, solicited: any shape may have them */
 #define WQE_SGE_MASK    (UINT64_C(0xFFFFFC) & ~WQE_FREE_FLAGS)
 #define WQE_INLINE_MASK (UINT64_C(0x00FFFC) & ~WQE_FREE_FLAGS)
@@ -60,7 +61,7 @@ typedef uint64_t wqe_pair __attribute__((vector_size(16), aligned(8), may_alias)
 _Static_assert(SQE_WRITE == 0 && SQE_WRITE_IMM == 1 && SQE_SEND == 2 && SQE_SEND_IMM == 3,
                "the opcodes that WQE_SGE_MASK leaves free");
 _Static_assert((SQE_SIGNALED | SQE_SOLICITED) << 8 == WQE_FREE_FLAGS, "");
-_Static_assert(SQE_INLINE << 8 == WQE_INLINE, "");
+_Static_assert(SQE_INLINE << 8 == WQE_INLINE && SQE_FENCE << 8 == WQE_FENCE, "");
 _Static_assert(offsetof(struct sqe, opcode) == 8 && offsetof(struct sqe, flags) == 9 &&
                    offsetof(struct sqe, num_sge) == 10,
                "");
@@ -87,19 +88,20 @@ static inline void wqe_copy_sge(const void *entry, struct send_wqe *w)
 #define MESSAGE_NONE       UINT64_C(0xFF) /* an opcode that no message has */
 
 /* Copies a SEND or WRITE, perhaps with immediate data, of one SGE or inline. The words that belong
- * to other operations are not copied. Returns its shape, or MESSAGE_NOT_SIMPLE. */
-static inline uint64_t send_wqe_copy_message(const void *entry, uint32_t max_inline,
-                                             struct send_wqe *w)
+ * to other operations are not copied. ignored: 0, or WQE_FENCE where a fence has nothing to wait
+ * for; a constant. Returns its shape, or MESSAGE_NOT_SIMPLE. */
+ALWAYS_INLINE uint64_t send_wqe_copy_message(const void *entry, uint32_t max_inline,
+                                             uint64_t ignored, struct send_wqe *w)
 {
     const volatile wqe_pair *from = entry;
     wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
     uint64_t word = a[1], len;
 
-    if (likely((word & WQE_SGE_MASK) == WQE_ONE_SGE)) {
+    if (likely((word & (WQE_SGE_MASK & ~ignored)) == WQE_ONE_SGE)) {
         wqe_copy_sge(entry, w);
         len = w->sge->length;
         b &= (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
-    } else if ((word & WQE_INLINE_MASK) == WQE_INLINE && b[1] >> 32 <= max_inline) {
+    } else if ((word & (WQE_INLINE_MASK & ~ignored)) == WQE_INLINE && b[1] >> 32 <= max_inline) {
         len = b[1] >> 32;
         a &= (wqe_pair){UINT64_MAX, ~UINT64_C(0xFF0000)}; /* no SGEs */
         mem_memcpy(w->inline_data, (const uint8_t *)entry + sizeof(struct sqe), (uint32_t)len);
@@ -148,6 +150,19 @@ static inline bool recv_wqe_peek(const struct work_queue *rq, uint32_t index, st
     if (unlikely((uint32_t)num_sge != 1 || r->length > UINT32_C(1) << 31))
         return false;
     return true;
+}
+
+/* Of a message that the WQE only counts: its id. False: it has more than one SGE, or an illegal
+ * length. */
+static inline bool recv_wqe_peek_id(const struct work_queue *rq, uint32_t index, uint64_t *wr_id)
+{
+    const volatile uint64_t *entry =
+        (const volatile uint64_t *)(rq->ring + (size_t)(index & (rq->size - 1)) * rq->stride);
+    uint32_t num_sge;
+
+    *wr_id = entry[0];
+    num_sge = (uint32_t)entry[1];
+    return !num_sge || (num_sge == 1 && (uint32_t)entry[3] <= UINT32_C(1) << 31);
 }
 
 #endif

@@ -48,18 +48,21 @@ CLMUL_INLINE unsigned verify_short_batch(enum icrc_l3 kind, const struct icrc_sp
     return i;
 }
 
+__attribute__((target("pclmul,avx"), noinline)) static unsigned
+verify_long_headers(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+{
+    return kind == ICRC_IPV6 ? verify_short_batch(ICRC_IPV6, s, n)
+                             : verify_short_batch(ICRC_GRH, s, n);
+}
+
 __attribute__((target("pclmul,avx"))) unsigned
 icrc_short_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
     unsigned i = 0;
 
     for (;;) {
-        if (likely(kind == ICRC_IPV4))
-            i += verify_short_batch(ICRC_IPV4, s + i, n - i);
-        else if (kind == ICRC_IPV6)
-            i += verify_short_batch(ICRC_IPV6, s + i, n - i);
-        else
-            i += verify_short_batch(ICRC_GRH, s + i, n - i);
+        i += likely(kind == ICRC_IPV4) ? verify_short_batch(ICRC_IPV4, s + i, n - i)
+                                       : verify_long_headers(kind, s + i, n - i);
         if (i == n || !icrc_verify(kind, s[i].bth - icrc_headers(kind), s[i].len))
             return i;
         i++;

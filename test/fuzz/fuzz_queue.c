@@ -154,7 +154,7 @@ static void check_message(const struct work_queue *q, const void *entry)
     uint64_t shape;
 
     REQUIRE(w);
-    shape = send_wqe_copy_message(entry, q->max_inline, w);
+    shape = send_wqe_copy_message(entry, q->max_inline, 0, w);
     if (shape != MESSAGE_NOT_SIMPLE) {
         bool is_inline = shape & MESSAGE_INLINE;
 

@@ -109,6 +109,17 @@ void srq_move(struct srq *srq, const struct work_queue *wq, _Atomic uint32_t *ta
     unlock(srq);
 }
 
+/* n entries of `waiting` were taken: whether fewer than the limit are left. It then is no more. */
+static bool note_taken(struct srq *srq, uint32_t waiting, uint32_t n)
+{
+    bool reached = srq->limit && waiting - n < srq->limit;
+
+    atomic_store_explicit(srq->init.taken, srq->init.wq.cons, memory_order_release);
+    if (reached)
+        srq->limit = 0;
+    return reached;
+}
+
 int srq_take(struct srq *srq, struct recv_wqe *wqe, bool *limit_reached)
 {
     struct work_queue *q = &srq->init.wq;
@@ -118,11 +129,31 @@ int srq_take(struct srq *srq, struct recv_wqe *wqe, bool *limit_reached)
     waiting = work_queue_pending(q);
     if (waiting > 0) {
         rc = recv_queue_take(q, wqe);
-        atomic_store_explicit(srq->init.taken, q->cons, memory_order_release);
-        *limit_reached = srq->limit && (uint32_t)waiting - 1 < srq->limit;
-        if (*limit_reached)
-            srq->limit = 0;
+        *limit_reached = note_taken(srq, (uint32_t)waiting, 1);
     }
     unlock(srq);
     return waiting < 0 ? waiting : rc;
+}
+
+const struct work_queue *srq_begin(struct srq *srq, unsigned *pending)
+{
+    int waiting;
+
+    lock(srq);
+    waiting = work_queue_pending(&srq->init.wq);
+    *pending = waiting > 0 ? (unsigned)waiting : 0;
+    return &srq->init.wq;
+}
+
+bool srq_end(struct srq *srq, unsigned n)
+{
+    int waiting = work_queue_pending(&srq->init.wq);
+    bool reached = false;
+
+    if (n && waiting > 0) {
+        srq->init.wq.cons += n;
+        reached = note_taken(srq, (uint32_t)waiting, n);
+    }
+    unlock(srq);
+    return reached;
 }

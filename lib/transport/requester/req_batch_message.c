@@ -14,7 +14,7 @@ static unsigned wqes_to_take(const struct qp *qp, unsigned n)
     const struct requester *req = &qp->req;
     int pending;
 
-    if (qp->service != PKT_RC || !req_takes_new(qp) || !req->sq.max_sge || req->send != req->head ||
+    if (!req_has_batches(qp) || !req_takes_new(qp) || !req->sq.max_sge || req->send != req->head ||
         !psn_eq(req->next_psn, req->max_psn))
         return 0;
     pending = work_queue_pending(&req->sq);
@@ -24,10 +24,18 @@ static unsigned wqes_to_take(const struct qp *qp, unsigned n)
     return min_of(n, req->slot_count - (req->head - req->tail));
 }
 
+/* A fence waits for READs and atomics; without such it changes nothing. */
+static __attribute__((noinline)) uint64_t copy_fenced(const void *entry, uint32_t max_inline,
+                                                      struct send_wqe *w)
+{
+    return send_wqe_copy_message(entry, max_inline, WQE_FENCE, w);
+}
+
 /* The headers of messages of one shape. */
 struct message_header {
     struct tx_header tx;
     uint64_t shape;  /* of send_wqe_copy_message; MESSAGE_NONE: no header yet */
+    uint32_t ask;    /* BTH_ACK_REQ, if anything is acknowledged */
     bool in_memory;  /* there is a payload, and it is not inline */
     bool copy_short; /* a payload so short that its copy needs no call */
     bool copy_late;  /* a payload so long that it is copied while it is summed up */
@@ -37,20 +45,21 @@ static void header_make(struct engine *e, const struct qp *qp, uint64_t shape,
                         struct message_header *h)
 {
     static const struct {
-        uint8_t opcode, len;
+        uint8_t op, len;
     } kinds[] = {
-        [SQE_WRITE] = {OPCODE(PKT_RC, OP_WRITE_ONLY), BTH_LEN + RETH_LEN},
-        [SQE_WRITE_IMM] = {OPCODE(PKT_RC, OP_WRITE_ONLY_IMM), BTH_LEN + RETH_LEN + IMM_LEN},
-        [SQE_SEND] = {OPCODE(PKT_RC, OP_SEND_ONLY), BTH_LEN},
-        [SQE_SEND_IMM] = {OPCODE(PKT_RC, OP_SEND_ONLY_IMM), BTH_LEN + IMM_LEN},
+        [SQE_WRITE] = {OP_WRITE_ONLY, BTH_LEN + RETH_LEN},
+        [SQE_WRITE_IMM] = {OP_WRITE_ONLY_IMM, BTH_LEN + RETH_LEN + IMM_LEN},
+        [SQE_SEND] = {OP_SEND_ONLY, BTH_LEN},
+        [SQE_SEND_IMM] = {OP_SEND_ONLY_IMM, BTH_LEN + IMM_LEN},
     };
     uint32_t len = MESSAGE_LEN(shape), op = MESSAGE_OP(shape);
     uint32_t bth_len = kinds[op].len + len + pkt_pad(len) + ICRC_LEN;
 
     tx_header_make(e, qp, &h->tx,
-                   bth_first_word(kinds[op].opcode, shape & MESSAGE_SOLICITED ? BTH_SOLICITED : 0,
-                                  pkt_pad(len)),
+                   bth_first_word(OPCODE(qp->service, kinds[op].op),
+                                  shape & MESSAGE_SOLICITED ? BTH_SOLICITED : 0, pkt_pad(len)),
                    bth_len);
+    h->ask = qp->service == PKT_RC ? BTH_ACK_REQ : 0;
     h->shape = shape;
     h->in_memory = len && !(shape & MESSAGE_INLINE);
     h->copy_short = h->in_memory && mem_memcpy_is_few(len);
@@ -62,7 +71,7 @@ static inline uint8_t *headers_put(const struct message_header *h, const struct 
                                    const struct qp *qp, struct frame *frame)
 {
     const struct sqe *w = &s->wqe.h;
-    uint8_t *next = tx_header_put(&h->tx, qp, frame, BTH_ACK_REQ | s->first.v);
+    uint8_t *next = tx_header_put(&h->tx, qp, frame, h->ask | s->first.v);
 
     if (!(h->shape & SQE_SEND)) {
         reth_put(next, w->remote_addr, w->rkey, MESSAGE_LEN(h->shape));
@@ -122,16 +131,20 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
 
     for (i = 0; i < n; i++, ring_cursor_next(&wqe), ring_cursor_next(&slot), p = psn_add(p, 1)) {
         struct send_slot *s = (struct send_slot *)slot.at;
-        uint64_t shape = send_wqe_copy_message(wqe.at, max_inline, &s->wqe);
+        uint64_t shape = send_wqe_copy_message(wqe.at, max_inline, 0, &s->wqe);
         uint8_t *payload;
 
         if (unlikely(shape != header.shape)) {
+            if (shape == MESSAGE_NOT_SIMPLE && !req->rd_outstanding)
+                shape = copy_fenced(wqe.at, max_inline, &s->wqe);
             if (shape == MESSAGE_NOT_SIMPLE || MESSAGE_LEN(shape) > qp->mtu)
                 break;
-            if (!deferred)
-                tx_header_seal(e, qp, &header.tx, frames, i);
-            header_make(e, qp, shape, &header);
-            header.tx.first = i;
+            if (shape != header.shape) {
+                if (!deferred)
+                    tx_header_seal(e, qp, &header.tx, frames, i);
+                header_make(e, qp, shape, &header);
+                header.tx.first = i;
+            }
         }
         if (header.in_memory &&
             (!sge_region_find(e, qp, s->wqe.sge, MEM_LOCAL_READ, &from) ||
@@ -174,7 +187,7 @@ NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,
         taken = build_messages(e, qp, frames, messages, false);
     if (likely(taken) || !messages)
         return taken;
-    if (e->sealed == e->jobs)
+    if (e->sealed == e->jobs && qp->service == PKT_RC)
         taken = req_batch_reads(e, qp, frames, n, psns);
     return taken ? taken : build_deferred(e, qp, frames, messages);
 }

@@ -12,7 +12,7 @@ static uint32_t segments_left(const struct qp *qp, const struct send_slot *s)
 {
     const struct requester *req = &qp->req;
 
-    if (qp->service != PKT_RC || !req_takes_new(qp) || !psn_eq(req->next_psn, req->max_psn) ||
+    if (!req_has_batches(qp) || !req_takes_new(qp) || !psn_eq(req->next_psn, req->max_psn) ||
         qp->mtu < TX_COPY_LATE_MIN || s->status != WC_SUCCESS)
         return 0;
     return s->packets - 1 - req->pkt;
@@ -22,9 +22,9 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
 {
     const struct requester *req = &qp->req;
     struct send_slot *s = slot_at(req, req->send);
-    uint32_t word = bth_first_word(OPCODE(PKT_RC, req_ops[s->wqe.h.opcode & 15].middle), 0, 0);
+    uint32_t word = bth_first_word(OPCODE(qp->service, req_ops[s->wqe.h.opcode & 15].middle), 0, 0);
     uint32_t bth_len = BTH_LEN + qp->mtu + ICRC_LEN;
-    bool asked = false;
+    bool acknowledged = qp->service == PKT_RC, asked = false;
     psn_t p = req->next_psn, ack_asked_psn = req->ack_asked_psn;
     unsigned i;
 
@@ -33,7 +33,7 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
         const uint8_t *source =
             sg_source(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, (req->pkt + i) * qp->mtu, qp->mtu);
         uint8_t *frame = frames[i].data, *bth = frame + qp->encap.len;
-        bool ack = req_asks_for_ack(req, p, ack_asked_psn, 0);
+        bool ack = acknowledged && req_asks_for_ack(req, p, ack_asked_psn, 0);
 
         if (!source)
             break;

@@ -186,15 +186,30 @@ static psn_t next_to_ask(const struct requester *req)
     return psn_before(p, req->next_psn) ? req->next_psn : p;
 }
 
+/* UC: what was sent is complete (9.8.2). */
+__attribute__((noinline)) static void commit_unacknowledged(struct engine *e, struct qp *qp,
+                                                            psn_t next)
+{
+    struct requester *req = &qp->req;
+
+    req->una = req->next_psn = req->max_psn = next;
+    engine_touch(e, qp);
+    check_window(qp);
+}
+
 void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_asked_psn,
                          bool asked)
 {
     struct requester *req = &qp->req;
     bool first_ask = asked && !req_answer_is_due(req);
 
+    req->pkt += n;
+    if (unlikely(!qp_is_reliable(qp))) {
+        commit_unacknowledged(e, qp, psn_add(req->next_psn, n));
+        return;
+    }
     if (asked)
         asked_at(e, qp, next_to_ask(req));
-    req->pkt += n;
     req->ack_asked_psn = ack_asked_psn;
     req->next_psn = req->max_psn = psn_add(req->next_psn, n);
     run_timer(e, qp, first_ask);
@@ -210,6 +225,10 @@ void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last
     req->sq.cons += n;
     req->head += n;
     req->send += n;
+    if (unlikely(!qp_is_reliable(qp))) {
+        commit_unacknowledged(e, qp, next);
+        return;
+    }
     if (reads)
         req->rd_outstanding += n;
     asked_at(e, qp, req->next_psn);

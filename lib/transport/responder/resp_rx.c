@@ -91,6 +91,13 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job)
     }
 }
 
+void resp_commit_uc_batch(struct rx_batch *b, unsigned n)
+{
+    resp_commit_uc(b->qp, psn_add(b->qp->resp.epsn, n - 1));
+    if (b->messages)
+        resp_note_written(b->e, b->qp);
+}
+
 void resp_commit_batch(struct rx_batch *b, unsigned n)
 {
     struct resp_progress p = {.next = psn_add(b->qp->resp.epsn, n), .messages = b->messages};

@@ -53,15 +53,19 @@ uint32_t resp_domain(const struct engine *e, const struct qp *qp, unsigned job);
  * packet tell. */
 unsigned resp_admit_writes(struct rx_batch *b, unsigned n);
 unsigned resp_admit_sends(struct rx_batch *b, unsigned n);
+unsigned resp_admit_writes_imm(struct rx_batch *b, unsigned n);
 unsigned resp_admit_reads(struct rx_batch *b, unsigned n);
 /* Place the first n packets; how many could be placed. */
 unsigned resp_place_writes(struct rx_batch *b, unsigned n);
 unsigned resp_place_segments(struct rx_batch *b, unsigned n);
 unsigned resp_place_sends(struct rx_batch *b, unsigned n);
+unsigned resp_place_sends_imm(struct rx_batch *b, unsigned n);
+unsigned resp_place_writes_imm(struct rx_batch *b, unsigned n);
 unsigned resp_place_reads(struct rx_batch *b, unsigned n);
 /* resp_rx.c, resp_read.c: n packets were placed. One ACK, of the last one that asks for one, covers
  * all of them. */
 void resp_commit_batch(struct rx_batch *b, unsigned n);
+void resp_commit_uc_batch(struct rx_batch *b, unsigned n);
 void resp_commit_read_batch(struct rx_batch *b, unsigned n);
 
 /* ---- resp_fault.c ---- */

@@ -44,6 +44,16 @@ static const struct rx_kind rx_sends = {.expect = expect_request,
                                         .admit = resp_admit_sends,
                                         .place = resp_place_sends,
                                         .commit = resp_commit_batch};
+static const struct rx_kind rx_sends_imm = {.expect = expect_request,
+                                            .admit = resp_admit_sends,
+                                            .place = resp_place_sends_imm,
+                                            .commit = resp_commit_batch,
+                                            .imm = true};
+static const struct rx_kind rx_writes_imm = {.expect = expect_request,
+                                             .admit = resp_admit_writes_imm,
+                                             .place = resp_place_writes_imm,
+                                             .commit = resp_commit_batch,
+                                             .imm = true};
 static const struct rx_kind rx_reads = {.expect = expect_request,
                                         .admit = resp_admit_reads,
                                         .place = resp_place_reads,
@@ -56,28 +66,69 @@ static const struct rx_kind rx_responses = {.expect = comp_expect_response,
 static const struct rx_kind rx_acks = {
     .expect = NULL, .admit = admit_all, .place = comp_place_ack, .commit = commit_nothing};
 
+/* Nothing of these is acknowledged. */
+static const struct rx_kind rx_uc_writes = {.service = PKT_UC,
+                                            .expect = expect_request,
+                                            .admit = resp_admit_writes,
+                                            .place = resp_place_writes,
+                                            .commit = resp_commit_uc_batch};
+static const struct rx_kind rx_uc_segments = {.service = PKT_UC,
+                                              .expect = expect_request,
+                                              .admit = resp_admit_writes,
+                                              .place = resp_place_segments,
+                                              .commit = resp_commit_uc_batch};
+static const struct rx_kind rx_uc_sends = {.service = PKT_UC,
+                                           .expect = expect_request,
+                                           .admit = resp_admit_sends,
+                                           .place = resp_place_sends,
+                                           .commit = resp_commit_uc_batch};
+static const struct rx_kind rx_uc_sends_imm = {.service = PKT_UC,
+                                               .expect = expect_request,
+                                               .admit = resp_admit_sends,
+                                               .place = resp_place_sends_imm,
+                                               .commit = resp_commit_uc_batch,
+                                               .imm = true};
+static const struct rx_kind rx_uc_writes_imm = {.service = PKT_UC,
+                                                .expect = expect_request,
+                                                .admit = resp_admit_writes_imm,
+                                                .place = resp_place_writes_imm,
+                                                .commit = resp_commit_uc_batch,
+                                                .imm = true};
+
 static const struct rx_kind *const kind_of[256] = {
     [OPCODE(PKT_RC, OP_WRITE_ONLY)] = &rx_writes,
     [OPCODE(PKT_RC, OP_WRITE_FIRST)] = &rx_segments,
     [OPCODE(PKT_RC, OP_WRITE_MIDDLE)] = &rx_segments,
     [OPCODE(PKT_RC, OP_WRITE_LAST)] = &rx_segments,
     [OPCODE(PKT_RC, OP_SEND_ONLY)] = &rx_sends,
+    [OPCODE(PKT_RC, OP_WRITE_ONLY_IMM)] = &rx_writes_imm,
+    [OPCODE(PKT_RC, OP_SEND_ONLY_IMM)] = &rx_sends_imm,
     [OPCODE(PKT_RC, OP_READ_REQUEST)] = &rx_reads,
     [OPCODE(PKT_RC, OP_READ_RESP_FIRST)] = &rx_responses,
     [OPCODE(PKT_RC, OP_READ_RESP_MIDDLE)] = &rx_responses,
     [OPCODE(PKT_RC, OP_READ_RESP_LAST)] = &rx_responses,
     [OPCODE(PKT_RC, OP_READ_RESP_ONLY)] = &rx_responses,
     [OPCODE(PKT_RC, OP_ACK)] = &rx_acks,
+    [OPCODE(PKT_UC, OP_WRITE_ONLY)] = &rx_uc_writes,
+    [OPCODE(PKT_UC, OP_WRITE_FIRST)] = &rx_uc_segments,
+    [OPCODE(PKT_UC, OP_WRITE_MIDDLE)] = &rx_uc_segments,
+    [OPCODE(PKT_UC, OP_WRITE_LAST)] = &rx_uc_segments,
+    [OPCODE(PKT_UC, OP_SEND_ONLY)] = &rx_uc_sends,
+    [OPCODE(PKT_UC, OP_SEND_ONLY_IMM)] = &rx_uc_sends_imm,
+    [OPCODE(PKT_UC, OP_WRITE_ONLY_IMM)] = &rx_uc_writes_imm,
 };
 
 /* ---- recognise ---- */
 
 /* A queue pair of e's that may get requests or answers in such frames now. */
-static bool may_batch(const struct engine *e, const struct qp *qp, enum hdr_form form)
+static bool may_batch(const struct rx_batch *b, const struct qp *qp)
 {
-    return qp && qp_owner_engine(qp) == e && qp->service == PKT_RC && qp_can_receive(qp) &&
-           qp->rx_template.form == form && (qp->state != QPS_RTR || qp->comm_est_raised) &&
-           !qp->fault && hdr_template_is_ours(&qp->rx_template, e->cfg.port->gids);
+    const struct engine *e = b->e;
+
+    return qp && qp_owner_engine(qp) == e && qp->service == b->kind->service &&
+           qp_can_receive(qp) && qp->rx_template.form == b->form &&
+           (qp->state != QPS_RTR || qp->comm_est_raised) && !qp->fault &&
+           hdr_template_is_ours(&qp->rx_template, e->cfg.port->gids);
 }
 
 /*
@@ -115,10 +166,10 @@ ALWAYS_INLINE bool layout_make(enum hdr_form form, struct rx_layout *l, const st
     l->len = (uint16_t)total;
     l->payload_len = (uint16_t)len;
     l->limit = max_of(BATCH_BYTES / (total + 1), 1u);
-    /* As unsigned numbers, lengths below 0 and 1 are too long. */
+    /* As unsigned numbers, lengths below 0, and 1 where a payload is due, are too long. */
     return hdr_template_matches(form, &b->qp->rx_template, frame) &&
            hdr_lengths_ok(form, frame, f->len, total) && !(rest & 3) &&
-           (b->kind->reads ? !(rest | len) : len - 1 < b->qp->mtu);
+           (b->kind->reads ? !(rest | len) : len - !b->kind->imm < b->qp->mtu + b->kind->imm);
 }
 
 /* The frames up to `end` had this layout. */
@@ -382,7 +433,7 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
     b.job = job;
     b.messages = 0;
     b.qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(bth));
-    if (!may_batch(e, b.qp, b.form))
+    if (!may_batch(&b, b.qp))
         return 0;
     found = recognise(&b, f, n);
     if (!found)
@@ -403,18 +454,10 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
     return done;
 }
 
-void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n)
+static void prefetch_all(const struct engine *e, const struct frame *f, unsigned n)
 {
-    const uint8_t *first, *last;
     enum hdr_form form;
 
-    /* Mostly all frames of a burst are of one queue pair. */
-    if (n < 2)
-        return;
-    first = find_bth(&f[0], &form);
-    last = find_bth(&f[n - 1], &form);
-    if (!first || !last || bth_dest_qpn(first) == bth_dest_qpn(last))
-        return;
     for (unsigned i = 0; i < n; i++) {
         const uint8_t *bth = find_bth(&f[i], &form);
         const struct qp *qp = bth ? qp_table_lookup(e->cfg.qps, bth_dest_qpn(bth)) : NULL;
@@ -427,4 +470,30 @@ void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n)
         __builtin_prefetch(&qp->rx_template);
         __builtin_prefetch(&qp->counters);
     }
+}
+
+/* Frames of other forms, and bursts of many queue pairs. */
+static __attribute__((noinline)) void prefetch_unless_one(const struct engine *e,
+                                                          const struct frame *f, unsigned n)
+{
+    enum hdr_form form;
+    const uint8_t *first = find_bth(&f[0], &form), *last = find_bth(&f[n - 1], &form);
+
+    if (first && last && bth_dest_qpn(first) != bth_dest_qpn(last))
+        prefetch_all(e, f, n);
+}
+
+/* Mostly all frames of a burst are of one queue pair: the first and the last are looked at. */
+static bool have_one_destination(const struct frame *a, const struct frame *b)
+{
+    unsigned at = hdr_bth_at(HDR_IPV4), least = hdr_min_len(HDR_IPV4);
+
+    return a->len >= least && b->len >= least && hdr_is_plain_ipv4(a->data) &&
+           hdr_is_plain_ipv4(b->data) && bth_dest_qpn(a->data + at) == bth_dest_qpn(b->data + at);
+}
+
+void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n)
+{
+    if (n > 1 && !have_one_destination(&f[0], &f[n - 1]))
+        prefetch_unless_one(e, f, n);
 }

@@ -15,6 +15,7 @@ struct rx_batch;
 
 /* The stages that depend on what the packets are. */
 struct rx_kind {
+    uint8_t service; /* of pkt.h: PKT_RC or PKT_UC */
     /* The PSN of the first packet; false: no such packet is expected. NULL: an ACK or NAK, which
      * has no place in the order. */
     bool (*expect)(const struct qp *qp, psn_t *first);
@@ -28,6 +29,7 @@ struct rx_kind {
     /* What n placed packets mean for the queue pair. */
     void (*commit)(struct rx_batch *b, unsigned n);
     bool reads; /* requests of READs: each has the PSNs of its responses, and no payload */
+    bool imm;   /* with immediate data: it may have no payload */
 };
 
 struct rx_batch {

@@ -6,6 +6,8 @@
 #define VLAN 5
 
 enum hdr_form batch_form;
+uint32_t batch_type = QPT_RC;
+bool batch_srq;
 
 /* ---- the hosts ---- */
 
@@ -27,6 +29,11 @@ static void on_written(void *ctx, struct qp *qp)
 static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event)
 {
     ((struct side *)ctx)->events = ((struct side *)ctx)->events * 31 + (unsigned)event;
+}
+
+static void on_srq(void *ctx, struct srq *srq, enum qp_event event)
+{
+    ((struct side *)ctx)->srq_events++;
 }
 
 static void copy_in(void *space, struct mem_io *io, unsigned n)
@@ -89,8 +96,9 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
                                        .cq_event = on_cq,
                                        .cq_posted = on_posted,
                                        .async_event = on_async,
+                                       .srq_event = on_srq,
                                        .mem_written = on_written}};
-    struct qp_init init = {.type = QPT_RC, .pd = PD, .send_cq = &s->cq, .recv_cq = &s->cq};
+    struct qp_init init = {.type = batch_type, .pd = PD, .send_cq = &s->cq, .recv_cq = &s->cq};
     int err;
 
     *s = (struct side){.cq_size = cq_size};
@@ -134,6 +142,13 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
                                   .size = SLOTS,
                                   .stride = rqe_stride(2),
                                   .max_sge = 2};
+    if (batch_srq) {
+        struct srq_init shared = {.wq = init.rq, .taken = &s->srq_taken, .pd = PD};
+
+        s->srqs = srq_table_create(NULL);
+        init.srq = s->srq = srq_create(s->srqs, &shared, &err);
+        assert_non_null(s->srq);
+    }
     s->qp = qp_create(s->qps, &init, &err);
     assert_non_null(s->qp);
     engine_qp_attach(s->e, s->qp);
@@ -145,6 +160,10 @@ void side_fini(struct side *s)
     qp_free(s->qp);
     engine_destroy(s->e);
     qp_table_destroy(s->qps);
+    if (s->srq) {
+        srq_free(s->srq);
+        srq_table_destroy(s->srqs);
+    }
     mr_table_fini(&s->mrs);
     free(s->memory);
     free(s->other_memory);
@@ -174,6 +193,9 @@ void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32
                                 .gid_type = GID_TYPE_ROCE_V2,
                                 .vlan = s->gids.entry[0].vlan,
                                 .hop_limit = 64};
+    const uint32_t reliable = QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER | QPA_TIMEOUT |
+                              QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC;
+    uint32_t mask = batch_type == QPT_RC ? UINT32_MAX : ~reliable;
     int rc;
 
     memcpy(av.smac, s->port.mac, 6);
@@ -182,14 +204,14 @@ void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32
                           NULL, 5, 1);
     a.state = QPS_RTR;
     rc |= engine_qp_modify(s->e, s->qp, &a,
-                           QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
-                               QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
+                           mask & (QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                                   QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER),
                            &av, 5, 1);
     a.state = QPS_RTS;
     if (peer->port.mac[5] == 2 || psn % 4) /* some responders stay in RTR */
         rc |= engine_qp_modify(s->e, s->qp, &a,
-                               QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
-                                   QPA_SQ_PSN | QPA_MAX_RD_ATOMIC,
+                               mask & (QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
+                                       QPA_SQ_PSN | QPA_MAX_RD_ATOMIC),
                                NULL, 5, 1);
     assert_int_equal(rc, 0);
 }
@@ -398,6 +420,12 @@ void check_same(const struct side *fast, const struct side *slow)
     assert_int_equal(fast->cq_posted, slow->cq_posted);
     assert_int_equal(fast->written, slow->written);
     assert_int_equal(fast->events, slow->events);
+    assert_int_equal(fast->srq_events, slow->srq_events);
+    if (fast->srq) {
+        assert_int_equal(srq_waiting(fast->srq), srq_waiting(slow->srq));
+        assert_int_equal(srq_limit(fast->srq), srq_limit(slow->srq));
+        assert_int_equal(atomic_load(&fast->srq_taken), atomic_load(&slow->srq_taken));
+    }
     assert_int_equal(fast->cq.lane[0].overrun, slow->cq.lane[0].overrun);
     assert_int_equal(fast->cq.lane[0].prod, slow->cq.lane[0].prod);
 }

@@ -33,6 +33,9 @@ struct side {
     struct engine *e;
     struct qp *qp;
     struct qp_table *qps;
+    struct srq_table *srqs;
+    struct srq *srq; /* or NULL */
+    _Atomic uint32_t srq_taken;
     struct mr_table mrs;
     struct mem_region mr, other; /* the same addresses, and other bytes */
     struct encap_port port;
@@ -45,12 +48,16 @@ struct side {
     struct cq_shared *ring;
     struct cq_reader reader;
     uint32_t cq_size, prod, recv_prod, read;
-    unsigned cq_events, cq_posted, events;
+    unsigned cq_events, cq_posted, events, srq_events;
     bool written; /* the host was told so */
 };
 
 /* The headers of all that is made from now on; at first HDR_IPV4. */
 extern enum hdr_form batch_form;
+/* The type of queue pairs made from now on: QPT_RC, as at first, or QPT_UC. */
+extern uint32_t batch_type;
+/* Whether queue pairs made from now on receive from an SRQ; at first false. */
+extern bool batch_srq;
 
 /* How much further back UDP and all that follows lie in frames of this form than frame_layout.h
  * says. */

@@ -26,7 +26,9 @@ static void post(struct side *s, const struct side *peer, struct random *r)
 
     /* Mostly the same request again: otherwise there would be no batches. */
     if (random_below(r, 32) == 0)
-        op = ops[random_below(r, ARRAY_SIZE(ops))];
+        op = ops[random_below(r, ARRAY_SIZE(ops) - (batch_type == QPT_UC))]; /* UC has no READ */
+    if (batch_type == QPT_UC && op == SQE_READ)
+        op = SQE_WRITE;
     if (random_below(r, 24) == 0)
         len = lens[random_below(r, ARRAY_SIZE(lens))];
     *e = (struct sqe){.wr_id = s->prod,
@@ -37,6 +39,8 @@ static void post(struct side *s, const struct side *peer, struct random *r)
                       .rkey = peer->mr.key};
     if (random_below(r, 16) == 0)
         e->flags |= SQE_SOLICITED;
+    if (random_below(r, 16) == 0)
+        e->flags |= SQE_FENCE;
     if (random_below(r, 600) == 0) /* beyond the end, or before the start */
         e->remote_addr = IOVA + (random_below(r, 2) ? MEMORY - len + 1 : -1ull);
     *(struct sge *)(e + 1) = (struct sge){
@@ -145,6 +149,8 @@ static void disturb_host(struct side *s, struct random r)
         post_recv(s, r);
         random_next(&r);
     }
+    if (s->srq && random_below(&r, 3) == 0)
+        s->srq_events += srq_set_limit(s->srq, random_below(&r, SLOTS / 2));
     if (random_below(&r, 40))
         drain(s);
     if (random_below(&r, 3) == 0)
@@ -165,11 +171,14 @@ static uint64_t trial(uint64_t seed)
     ns_t now = 1;
 
     batch_form = seed / 16 % 2 ? HDR_IPV4 : (enum hdr_form)(seed / 32 % HDR_FORMS);
+    batch_type = seed % 5 == 4 ? QPT_UC : QPT_RC;
     if (seed % 3 == 0)
         psn = PSN_MASK - 20; /* wraps around */
     side_init(&a, 1, 128, ALL_RIGHTS, 0);
+    batch_srq = seed / 8 % 3 == 0;
     side_init(&fast, 2, cq_size, mr_access, 0);
     side_init(&slow, 2, cq_size, mr_access, 0);
+    batch_srq = false;
     for (unsigned i = 0; i < MEMORY; i++)
         a.memory[i] = (uint8_t)random_next(&r);
     connect_to(&a, &fast, ALL_RIGHTS, psn);
@@ -212,6 +221,7 @@ static void test_same_as_the_general_way(void **state)
     for (uint64_t seed = 1; seed <= TRIALS; seed++)
         packets += trial(seed);
     batch_form = HDR_IPV4;
+    batch_type = QPT_RC;
     assert_true(packets > TRIALS * BURSTS); /* most trials transfer data */
 }
 

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Batches of messages that take receive WQEs: SEND ONLY with immediate data or without, and WRITE
+ * ONLY with immediate data. The WQEs come from the queue pair's own queue or from an SRQ, and those
+ * of SENDs have one SGE. If their memory is mapped, the CQEs are written in place.
+ */
+#include "recv_cqe.h"
+#include "resp_rules.h"
+#include "responder.h"
+#include "rx_batch.h"
+#include "srq.h"
+#include "wqe.h"
+
+/* ---- admit ---- */
+
+/* An SRQ says how many WQEs it has when they are taken. */
+static unsigned wqes_for(const struct rx_batch *b, unsigned n)
+{
+    const struct qp *qp = b->qp;
+    int pending;
+
+    if (qp->srq) /* messages for memory that is not mapped take its WQEs one by one */
+        return qp->srq->init.pd == qp->pd && !b->e->completions && !b->e->batch.n ? n : 0;
+    pending = qp->resp.rq.max_sge ? work_queue_pending(&qp->resp.rq) : 0;
+    return pending > 0 ? min_of(n, (unsigned)pending) : 0;
+}
+
+/* As many as have a receive WQE, and room for its CQE, besides those that wait for queued copies.
+ */
+unsigned resp_admit_sends(struct rx_batch *b, unsigned n)
+{
+    const struct responder *resp = &b->qp->resp;
+    unsigned waiting = b->e->completions;
+
+    if (resp->recv_busy || !resp_order_ok(resp, PF_START | PF_END, RESP_SEND))
+        return 0;
+    n = wqes_for(b, n);
+    n = n ? cq_room(b->qp->recv_cq, b->e->cfg.lane, n + waiting) : 0;
+    return n > waiting ? n - waiting : 0;
+}
+
+unsigned resp_admit_writes_imm(struct rx_batch *b, unsigned n)
+{
+    return resp_right_ok(b->qp, MEM_REMOTE_WRITE) ? resp_admit_sends(b, n) : 0;
+}
+
+/* ---- memory that is not mapped ---- */
+
+/* The CQE of packet i waits for the copy of its bytes, and of those before it. */
+static void complete_later(struct rx_batch *b, unsigned i, const struct cqe *common,
+                           const struct recv_buffer *buffer)
+{
+    struct engine *e = b->e;
+    struct rx_completion *c = &e->completion[e->completions++];
+
+    *c = (struct rx_completion){.qp = b->qp,
+                                .cq = b->qp->recv_cq,
+                                .job = b->job + i,
+                                .solicited = bth_is_solicited(b->span[i].bth),
+                                .cqe = *common};
+    c->cqe.wr_id = buffer->wr_id;
+    c->cqe.byte_len = b->span[i].payload;
+    c->cqe.wqe = b->qp->resp.rq.cons + i;
+    rx_batch_job(b, i);
+}
+
+/* Into memory that is not mapped, or behind messages that wait for such. */
+static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsigned n)
+{
+    struct engine *e = b->e;
+    struct qp *qp = b->qp;
+    const struct cqe common = recv_cqe(e, qp);
+    struct mr_grant g = {.direct = NULL};
+    unsigned i;
+
+    n = min_of(n, (unsigned)ARRAY_SIZE(e->completion) - e->completions);
+    for (i = 0; i < n; i++) {
+        const uint8_t *payload = b->span[i].bth + BTH_LEN;
+        uint32_t len = b->span[i].payload;
+        struct recv_buffer buffer;
+        uint8_t *to;
+
+        if (!recv_wqe_peek(&qp->resp.rq, qp->resp.rq.cons + i, &buffer) ||
+            !resp_room_ok(buffer.length, 0, len))
+            break;
+        to = mr_grant_lookup(e, qp, &g, &qp->resp.recv_hint, buffer.lkey, MEM_LOCAL_WRITE,
+                             buffer.addr, len);
+        if (to)
+            mr_grant_copy(to, payload, len);
+        else if (!rx_batch_queue(b, &g, i, buffer.addr, payload, len))
+            break;
+        complete_later(b, i, &common, &buffer);
+    }
+    qp->resp.rq.cons += i;
+    b->messages = i;
+    return i;
+}
+
+/* ---- mapped memory ---- */
+
+/* Which messages. Inlined where they are constants. */
+enum messages { SENDS, SENDS_IMM, WRITES_IMM };
+
+/* What a message of the batch needs. */
+struct place {
+    uint64_t wr_id;
+    uint8_t *to; /* of an empty one anything */
+};
+
+ALWAYS_INLINE const uint8_t *imm_of(enum messages what, const uint8_t *bth)
+{
+    return bth + BTH_LEN + (what == WRITES_IMM ? RETH_LEN : 0);
+}
+
+ALWAYS_INLINE const uint8_t *payload_of(enum messages what, const uint8_t *bth)
+{
+    return what == SENDS ? bth + BTH_LEN : imm_of(what, bth) + IMM_LEN;
+}
+
+ALWAYS_INLINE bool find_write(struct rx_batch *b, struct mr_grant *g, const struct icrc_span *s,
+                              const struct work_queue *rq, uint32_t index, struct place *p)
+{
+    const uint8_t *reth = s->bth + BTH_LEN;
+    uint32_t len = s->payload;
+
+    if (!recv_wqe_peek_id(rq, index, &p->wr_id) ||
+        !resp_write_len_ok(PF_START | PF_END, reth_len(reth), len))
+        return false;
+    p->to = NULL;
+    if (len)
+        p->to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.write_hint, reth_rkey(reth),
+                                MEM_REMOTE_WRITE, reth_va(reth), len);
+    return p->to || !len;
+}
+
+ALWAYS_INLINE bool find_send(enum messages what, struct rx_batch *b, struct mr_grant *g,
+                             const struct icrc_span *s, const struct work_queue *rq, uint32_t index,
+                             struct place *p)
+{
+    struct recv_buffer buffer;
+
+    if (unlikely(!recv_wqe_peek(rq, index, &buffer) || !resp_room_ok(buffer.length, 0, s->payload)))
+        return false;
+    p->wr_id = buffer.wr_id;
+    p->to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, buffer.lkey, MEM_LOCAL_WRITE,
+                            buffer.addr, s->payload);
+    return p->to || (what != SENDS && !s->payload);
+}
+
+/* Where the message goes, and the id of the WQE that it takes; false: not that simple. */
+ALWAYS_INLINE bool find_place(enum messages what, struct rx_batch *b, struct mr_grant *g,
+                              const struct icrc_span *s, const struct work_queue *rq,
+                              uint32_t index, struct place *p)
+{
+    return what == WRITES_IMM ? find_write(b, g, s, rq, index, p)
+                              : find_send(what, b, g, s, rq, index, p);
+}
+
+/* The message's bytes, and its CQE. */
+ALWAYS_INLINE void put_message(enum messages what, const struct icrc_span *s, const struct place *p,
+                               const struct cqe *common, uint32_t wqe, struct cqe *c)
+{
+    if (what == SENDS || s->payload)
+        mr_grant_copy(p->to, payload_of(what, s->bth), s->payload);
+    memcpy(c, common, offsetof(struct cqe, seq));
+    c->wr_id = p->wr_id;
+    c->byte_len = s->payload;
+    c->wqe = wqe;
+    if (what != SENDS)
+        memcpy(&c->imm, imm_of(what, s->bth), sizeof(c->imm));
+}
+
+ALWAYS_INLINE struct cqe common_cqe(enum messages what, const struct rx_batch *b)
+{
+    struct cqe c = recv_cqe(b->e, b->qp);
+
+    if (what == WRITES_IMM)
+        c.opcode = WC_RECV_RDMA_WITH_IMM;
+    if (what != SENDS)
+        c.wc_flags = WC_WITH_IMM;
+    return c;
+}
+
+ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigned n)
+{
+    struct qp *qp = b->qp;
+    const struct work_queue rq = qp->resp.rq;
+    const struct cqe common = common_cqe(what, b);
+    struct mr_grant g = {.direct = NULL};
+    struct cq_batch cqes = cq_batch_begin(qp->recv_cq, b->e->cfg.lane);
+    const struct icrc_span *s = b->span;
+    bool solicited = false;
+    uint32_t i;
+
+    for (i = 0; i < n; i++, s++) {
+        struct cqe *c = cq_batch_entry(&cqes);
+        struct place p;
+
+        if (unlikely(!find_place(what, b, &g, s, &rq, rq.cons + i, &p)))
+            break;
+        put_message(what, s, &p, &common, rq.cons + i, c);
+        solicited |= bth_is_solicited(s->bth);
+        cq_batch_give(&cqes, c);
+    }
+    qp->resp.rq.cons += i;
+    b->messages = i;
+    engine_post_batch(b->e, qp->recv_cq, cqes, solicited);
+    return i;
+}
+
+/*
+ * From an SRQ. Its lock is held while WQEs are judged, and not while memory of applications is
+ * touched: a page fault of one would stop the workers of all.
+ */
+ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsigned n)
+{
+    struct engine *e = b->e;
+    struct qp *qp = b->qp;
+    const struct cqe common = common_cqe(what, b);
+    struct mr_grant g = {.direct = NULL};
+    struct cq_batch cqes = cq_batch_begin(qp->recv_cq, e->cfg.lane);
+    struct place place[FRAME_BURST];
+    bool solicited = false;
+    unsigned i, pending;
+    const struct work_queue *rq = srq_begin(qp->srq, &pending);
+
+    n = min_of(n, pending);
+    for (i = 0; i < n; i++)
+        if (!find_place(what, b, &g, &b->span[i], rq, rq->cons + i, &place[i]))
+            break;
+    n = i;
+    if (srq_end(qp->srq, n) && e->cfg.host.srq_event)
+        e->cfg.host.srq_event(e->cfg.host.ctx, qp->srq, QP_EVENT_SRQ_LIMIT_REACHED);
+    for (i = 0; i < n; i++) {
+        struct cqe *c = cq_batch_entry(&cqes);
+
+        put_message(what, &b->span[i], &place[i], &common, 0, c);
+        solicited |= bth_is_solicited(b->span[i].bth);
+        cq_batch_give(&cqes, c);
+    }
+    b->messages = n;
+    engine_post_batch(e, qp->recv_cq, cqes, solicited);
+    return n;
+}
+
+static __attribute__((noinline)) unsigned place_shared_sends(struct rx_batch *b, unsigned n)
+{
+    return place_shared(SENDS, b, n);
+}
+
+unsigned resp_place_sends(struct rx_batch *b, unsigned n)
+{
+    unsigned i = 0;
+
+    if (unlikely(b->qp->srq))
+        return place_shared_sends(b, n);
+    if (likely(!b->e->completions && !b->e->batch.n))
+        i = place_own(SENDS, b, n);
+    return likely(i) ? i : place_queued(b, n);
+}
+
+/* Behind messages that wait for copies, those with immediate data take the general path. */
+unsigned resp_place_sends_imm(struct rx_batch *b, unsigned n)
+{
+    if (b->qp->srq)
+        return place_shared(SENDS_IMM, b, n);
+    return b->e->completions || b->e->batch.n ? 0 : place_own(SENDS_IMM, b, n);
+}
+
+unsigned resp_place_writes_imm(struct rx_batch *b, unsigned n)
+{
+    if (b->qp->srq)
+        return place_shared(WRITES_IMM, b, n);
+    return b->e->completions || b->e->batch.n ? 0 : place_own(WRITES_IMM, b, n);
+}
