@@ -30,6 +30,13 @@ MESSAGE_TIMES = {8: 16384, 4096: TIMES}
 CONTROLLERS = ("dcqcn", "swift")
 MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_TIMES] + [("marked", 8)] + [
     (op, size) for op in CONTROLLERS for size in MESSAGE_TIMES]
+# Other headers, services and work requests, of 8 bytes: the message that they are compared with, and how many times its instructions
+# they may take. None: they take the general path.
+FORMS = {("write", "ipv6"): ("write", 1.06), ("read", "ipv6"): ("read", 1.06), ("write", "vlan"): ("write", 1.5),
+         ("write", "vlan6"): ("write", 1.5), ("send", "srq"): ("send", 1.5), ("write", "inline"): ("write", 1.5),
+         ("write", "fence"): ("write", 1.5), ("write", "uc"): ("write", 1.5), ("send", "uc"): ("send", 1.5),
+         ("write-imm", ""): ("write", 1.5), ("send-imm", ""): ("send", 1.5), ("write", "sges"): None, ("send", "ud"): None,
+         ("fetch-add", ""): None}
 # Per cent that a message may cost more under a controller.
 CONTROL = 5
 # Queue pairs that are paced, and wait for their time. A packet of many may cost that many per cent more than one of few.
@@ -77,6 +84,16 @@ def count_stages(program):
     return found
 
 
+def name_of(op, form):
+    return f"{op}-8" + (f"-{form}" if form else "")
+
+
+def count_form(program, op, form):
+    """Instructions a message of both ends together."""
+    seen = callgrind(program, (op, 8, MESSAGE_TIMES[8], form))
+    return sum(seen[half][1] for half in HALVES if half in seen) / MESSAGE_TIMES[8]
+
+
 def count_messages(program, op, size):
     """{name: instructions a message} of both ends together, and of each part."""
     times = MESSAGE_TIMES[size]
@@ -104,6 +121,7 @@ def count_all(program, only=""):
         name = f"{op}-{size}"
         if only in name or name in only or any(only in f"{name} {what}" for what in HALVES.values()):
             counts.update(count_messages(program, op, size))
+    counts.update({name_of(*form): count_form(program, *form) for form in FORMS if only in name_of(*form)})
     counts.update({name: count_paced(program, n) for n, name in PACED.items() if only in name})
     # Without one of its messages' names it may be a stage's.
     if only not in PACED.values() and not any(f"{op}-{size}" in only for op, size in MESSAGES):
@@ -127,6 +145,10 @@ def dearer(counts):
 def compared(counts):
     """(what, per cent more, at most) of what has to cost as much as something else that was counted."""
     found = [(f"{size} bytes under {op}", more, CONTROL) for op, size, more in dearer(counts)]
+    for form, limit in FORMS.items():
+        name = name_of(*form)
+        if limit and name in counts and f"{limit[0]}-8" in counts:
+            found.append((name, 100 * (counts[name] / counts[f"{limit[0]}-8"] - 1), round(100 * (limit[1] - 1))))
     few, many = PACED.values()
     if few in counts and many in counts:
         found.append((f"a packet of {max(PACED)} paced queue pairs", 100 * (counts[many] / counts[few] - 1), PACED_MORE))

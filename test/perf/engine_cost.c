@@ -8,11 +8,13 @@
  *   test/perf/budgets.py --build build --only write-8
  *
  * "marked" stands for WRITEs, half of them with an ECN mark; "swift" and "dcqcn" for WRITEs under
- * that controller. "paced" N counts what packets of that many paced queue pairs cost. "stages" in
- * place of the message's opcode runs each stage of the packet's path by itself.
+ * that controller. A fourth argument names a form other than RC over IPv4: see `forms`. "paced" N
+ * counts what packets of that many paced queue pairs cost. "stages" in place of the message's
+ * opcode runs each stage of the packet's path by itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "encap_layout.h"
@@ -24,11 +26,39 @@
 #define SLOTS 128
 #define PD    1
 #define STEP  (5 * NS_PER_US) /* between two bursts: what 64 short messages take */
+#define VLAN  5
+#define QKEY  7
+
+#define MAX_INLINE 64
+#define SQE_STRIDE sqe_stride(2, MAX_INLINE)
+
+/* What differs from RC over IPv4 with one SGE. */
+struct form {
+    const char *name;
+    uint32_t type; /* 0: RC */
+    bool ipv6, tagged, srq, is_inline, fence;
+    unsigned sges; /* 0: one */
+};
+
+static const struct form forms[] = {
+    {.name = "ipv6", .ipv6 = true},
+    {.name = "vlan", .tagged = true},
+    {.name = "vlan6", .tagged = true, .ipv6 = true},
+    {.name = "srq", .srq = true},
+    {.name = "sges", .sges = 2},
+    {.name = "inline", .is_inline = true},
+    {.name = "fence", .fence = true},
+    {.name = "uc", .type = QPT_UC},
+    {.name = "ud", .type = QPT_UD},
+};
 
 struct side {
+    const struct form *form;
     struct engine *e;
     struct qp *qp;
     struct qp_table *qps;
+    struct ah_table *ahs;
+    uint32_t ah; /* datagrams: the other side's address */
     struct mr_table mrs;
     struct mem_region mr;
     struct encap_port port;
@@ -52,19 +82,80 @@ static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_ev
     exit(1);
 }
 
-static void side_init(struct side *s, uint8_t number, const struct congestion_config *congestion)
+static unsigned sges_of(const struct form *f)
 {
-    static const uint64_t secret[2] = {1, 2};
-    uint8_t addr[4] = {10, 0, 0, number};
-    struct gid_entry gid = {
-        .gid = gid_from_ipv4(addr), .type = GID_TYPE_ROCE_V2, .valid = true, .vlan = VLAN_NONE};
-    struct cq_shared *cq = zeroed(cq_segment_bytes(1024, 1));
+    return f->sges ? f->sges : 1;
+}
+
+static uint32_t type_of(const struct form *f)
+{
+    return f->type ? f->type : QPT_RC;
+}
+
+static struct work_queue receive_queue(const struct side *s)
+{
+    return (struct work_queue){.ring = s->rq,
+                               .prod = &s->shared->rq_prod,
+                               .size = SLOTS,
+                               .stride = rqe_stride(2),
+                               .max_sge = 2};
+}
+
+static struct srq *make_srq(struct side *s)
+{
+    static _Atomic uint32_t taken[2];
+    struct srq_init init = {.wq = receive_queue(s), .taken = &taken[s->port.mac[5] - 1], .pd = PD};
     int err;
 
+    return srq_create(srq_table_create(NULL), &init, &err);
+}
+
+static struct qp *make_qp(struct side *s)
+{
+    struct qp_init init = {.type = type_of(s->form),
+                           .pd = PD,
+                           .srq = s->form->srq ? make_srq(s) : NULL,
+                           .send_cq = &s->cq,
+                           .recv_cq = &s->cq,
+                           .shared = s->shared,
+                           .sq = {.ring = s->sq,
+                                  .prod = &s->shared->sq_prod,
+                                  .size = SLOTS,
+                                  .stride = SQE_STRIDE,
+                                  .max_sge = 2,
+                                  .max_inline = MAX_INLINE},
+                           .rq = receive_queue(s)};
+    int err;
+
+    return qp_create(s->qps, &init, &err);
+}
+
+static union gid address_of(const struct form *f, uint8_t number)
+{
+    const uint8_t v4[4] = {10, 0, 0, number}, v6[16] = {0xFD, [15] = number};
+    union gid gid = gid_from_ipv4(v4);
+
+    if (f->ipv6)
+        memcpy(gid.raw, v6, sizeof(v6));
+    return gid;
+}
+
+static void side_init(struct side *s, const struct form *form, uint8_t number,
+                      const struct congestion_config *congestion)
+{
+    static const uint64_t secret[2] = {1, 2};
+    struct gid_entry gid = {.gid = address_of(form, number),
+                            .type = GID_TYPE_ROCE_V2,
+                            .valid = true,
+                            .vlan = form->tagged ? VLAN : VLAN_NONE};
+    struct cq_shared *cq = zeroed(cq_segment_bytes(1024, 1));
+
+    s->form = form;
     s->port.mac[5] = gid.mac[5] = number;
     gid_table_add(&s->gids, &gid);
     s->port.gids = &s->gids;
     s->qps = qp_table_create(NULL);
+    s->ahs = ah_table_create(NULL);
     mr_table_init(&s->mrs, 16, secret);
     s->memory = zeroed(1 << 20);
     s->mr = (struct mem_region){.pd = PD,
@@ -77,31 +168,31 @@ static void side_init(struct side *s, uint8_t number, const struct congestion_co
     struct engine_config c = {.port = &s->port,
                               .mrs = &s->mrs,
                               .qps = s->qps,
+                              .ahs = s->ahs,
                               .host = {.cq_event = on_cq, .async_event = on_async},
                               .congestion = *congestion};
     s->e = engine_create(&c);
     comp_queue_init(&s->cq, cq, 1024, 1);
     s->reader = (struct cq_reader){.shared = cq, .size = 1024, .lanes = 1};
     s->shared = zeroed(sizeof(*s->shared));
-    s->sq = zeroed(SLOTS * sqe_stride(2, 0));
+    s->sq = zeroed(SLOTS * SQE_STRIDE);
     s->rq = zeroed(SLOTS * rqe_stride(2));
-    struct qp_init init = {.type = QPT_RC,
-                           .pd = PD,
-                           .send_cq = &s->cq,
-                           .recv_cq = &s->cq,
-                           .shared = s->shared,
-                           .sq = {.ring = s->sq,
-                                  .prod = &s->shared->sq_prod,
-                                  .size = SLOTS,
-                                  .stride = sqe_stride(2, 0),
-                                  .max_sge = 2},
-                           .rq = {.ring = s->rq,
-                                  .prod = &s->shared->rq_prod,
-                                  .size = SLOTS,
-                                  .stride = rqe_stride(2),
-                                  .max_sge = 2}};
-    s->qp = qp_create(s->qps, &init, &err);
+    s->qp = make_qp(s);
     engine_qp_attach(s->e, s->qp);
+}
+
+/* Attributes that a type does not take are left out. */
+static uint32_t allowed(const struct side *s, uint32_t mask)
+{
+    const uint32_t reliable = QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC |
+                              QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
+                   connected = QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_ACCESS_FLAGS;
+
+    if (type_of(s->form) == QPT_RC)
+        return mask;
+    if (type_of(s->form) == QPT_UC)
+        return mask & ~reliable;
+    return (mask & ~(reliable | connected)) | (mask & QPA_ACCESS_FLAGS ? QPA_QKEY : 0);
 }
 
 static void connect_to(struct side *s, const struct side *peer)
@@ -116,41 +207,56 @@ static void connect_to(struct side *s, const struct side *peer)
                         .rnr_retry = 7,
                         .min_rnr_timer = 12,
                         .dest_qpn = qp_number(peer->qp),
+                        .qkey = QKEY,
                         .access_flags = 15};
     struct address_vector av = {.sgid = s->gids.entry[0].gid,
                                 .dgid = peer->gids.entry[0].gid,
                                 .gid_type = GID_TYPE_ROCE_V2,
-                                .vlan = VLAN_NONE,
+                                .vlan = s->gids.entry[0].vlan,
                                 .hop_limit = 64};
 
     memcpy(av.smac, s->port.mac, 6);
     memcpy(av.dmac, peer->port.mac, 6);
-    int rc = engine_qp_modify(s->e, s->qp, &a,
-                              QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, NULL, 5, 1);
-    a.state = QPS_RTR;
-    rc |= engine_qp_modify(s->e, s->qp, &a,
-                           QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
-                               QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
-                           &av, 5, 1);
-    a.state = QPS_RTS;
-    rc |= engine_qp_modify(s->e, s->qp, &a,
-                           QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN |
-                               QPA_MAX_RD_ATOMIC,
-                           NULL, 5, 1);
-    if (rc)
-        exit(1);
+    const uint32_t mask[] = {QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
+                             QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                                 QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
+                             QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN |
+                                 QPA_MAX_RD_ATOMIC};
+    struct address_handle *ah;
+    int err;
+
+    for (unsigned i = 0; i < 3; i++) {
+        uint32_t m = allowed(s, mask[i]);
+
+        a.state = QPS_INIT + i;
+        if (engine_qp_modify(s->e, s->qp, &a, m, m & QPA_AV ? &av : NULL, 5, 1))
+            exit(1);
+    }
+    ah = address_handle_create(s->ahs, PD, &av, &err);
+    s->ah = address_handle_number(ah);
 }
 
 static void post(struct side *s, const struct side *peer, enum sqe_op op, uint32_t len)
 {
-    struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, 0), s->prod++);
+    struct sqe *e = work_queue_slot(s->sq, SLOTS, SQE_STRIDE, s->prod++);
+    struct sge *sge = (struct sge *)(e + 1);
+    unsigned n = sges_of(s->form);
 
     *e = (struct sqe){.opcode = (uint8_t)op,
-                      .flags = SQE_SIGNALED,
-                      .num_sge = 1,
+                      .flags = SQE_SIGNALED | (s->form->fence ? SQE_FENCE : 0) |
+                               (s->form->is_inline ? SQE_INLINE : 0),
+                      .num_sge = (uint8_t)n,
+                      .inline_len = s->form->is_inline ? len : 0,
                       .remote_addr = peer->mr.iova,
                       .rkey = peer->mr.key};
-    *(struct sge *)(e + 1) = (struct sge){.addr = s->mr.iova, .length = len, .lkey = s->mr.key};
+    if (type_of(s->form) == QPT_UD) {
+        e->ud.ah = s->ah;
+        e->ud.remote_qpn = qp_number(peer->qp);
+        e->ud.remote_qkey = QKEY;
+    }
+    if (!s->form->is_inline)
+        for (unsigned i = 0; i < n; i++)
+            sge[i] = (struct sge){.addr = s->mr.iova, .length = len / n, .lkey = s->mr.key};
     atomic_store_explicit(&s->shared->sq_prod, s->prod, memory_order_release);
 }
 
@@ -252,6 +358,34 @@ static unsigned exchange(struct side *a, struct side *b, struct frame *frames, n
     return requests + answers;
 }
 
+static enum sqe_op find_op(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum sqe_op op;
+    } ops[] = {{"send", SQE_SEND},
+               {"read", SQE_READ},
+               {"write-imm", SQE_WRITE_IMM},
+               {"send-imm", SQE_SEND_IMM},
+               {"fetch-add", SQE_FETCH_ADD}};
+
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+        if (!strcmp(name, ops[i].name))
+            return ops[i].op;
+    return SQE_WRITE;
+}
+
+/* NULL: there is none of this name. */
+static const struct form *find_form(const char *name)
+{
+    static const struct form plain;
+
+    for (unsigned i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        if (!strcmp(name, forms[i].name))
+            return &forms[i];
+    return *name ? NULL : &plain;
+}
+
 int main(int argc, char **argv)
 {
     static struct side a, b;
@@ -259,9 +393,8 @@ int main(int argc, char **argv)
     struct frame frames[FRAME_BURST];
     uint32_t len = argc > 2 ? (uint32_t)atoi(argv[2]) : 8,
              left = argc > 3 ? (uint32_t)atoi(argv[3]) : 1000000;
-    enum sqe_op op = argc > 1 && !strcmp(argv[1], "send")   ? SQE_SEND
-                     : argc > 1 && !strcmp(argv[1], "read") ? SQE_READ
-                                                            : SQE_WRITE;
+    enum sqe_op op = find_op(argc > 1 ? argv[1] : "");
+    const struct form *form = find_form(argc > 4 ? argv[4] : "");
     struct congestion_config congestion = {
         .control = argc > 1 ? cc_find(argv[1]) : NULL, .cnp_interval = 50000, .line = LINE};
     enum marks marks = argc > 1 && !strcmp(argv[1], "marked") ? HALF_MARKED
@@ -282,8 +415,10 @@ int main(int argc, char **argv)
         paced_costs(len, left);
         return 0;
     }
-    side_init(&a, 1, &congestion);
-    side_init(&b, 2, &congestion);
+    if (!form)
+        return 1;
+    side_init(&a, form, 1, &congestion);
+    side_init(&b, form, 2, &congestion);
     connect_to(&a, &b);
     connect_to(&b, &a);
     for (unsigned i = 0; i < FRAME_BURST; i++)
