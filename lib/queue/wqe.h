@@ -113,6 +113,32 @@ ALWAYS_INLINE uint64_t send_wqe_copy_message(const void *entry, uint32_t max_inl
     return len << 32 | (word & MESSAGE_MASK);
 }
 
+/* The same of a message of several SGEs: the shape has their length together. */
+static inline uint64_t send_wqe_copy_gathered(const void *entry, uint32_t max_sge, uint64_t ignored,
+                                              struct send_wqe *w)
+{
+    const volatile wqe_pair *from = entry;
+    const volatile uint64_t *sge = (const volatile uint64_t *)entry + sizeof(struct sqe) / 8;
+    wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
+    uint64_t word = a[1], len = 0;
+    uint32_t n = word >> 16 & 0xFF;
+
+    if ((word & (WQE_SGE_MASK & ~ignored & ~UINT64_C(0xFF0000))) || n < 2 || n > max_sge)
+        return MESSAGE_NOT_SIMPLE;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t addr = sge[2 * i], second = sge[2 * i + 1];
+
+        memcpy(&w->sge[i], &addr, sizeof(addr));
+        memcpy(&w->sge[i].length, &second, sizeof(second)); /* and the L_Key */
+        len += w->sge[i].length;
+    }
+    if (len > MESSAGE_MAX)
+        return MESSAGE_NOT_SIMPLE;
+    to[0] = a;
+    to[1] = b & (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
+    return len << 32 | (word & MESSAGE_MASK);
+}
+
 /* Copies a READ into one SGE; false: the WQE is none. */
 static inline bool send_wqe_copy_read(const void *entry, struct send_wqe *w)
 {
@@ -153,7 +179,7 @@ static inline bool recv_wqe_peek(const struct work_queue *rq, uint32_t index, st
 }
 
 /* Of a message that the WQE only counts: its id. False: it has more than one SGE, or an illegal
- * length. */
+ * length. Here and above WQEs of the queue have room for an SGE. */
 static inline bool recv_wqe_peek_id(const struct work_queue *rq, uint32_t index, uint64_t *wr_id)
 {
     const volatile uint64_t *entry =

@@ -148,6 +148,29 @@ static void try_work_queue(struct input *in, bool send)
 
 /* ---- WQEs of one shape, which are read before they are taken ---- */
 
+/* What several SGEs are is what the general path makes of them. */
+static void check_gathered(const struct work_queue *q, const void *entry)
+{
+    struct send_wqe *w = malloc(sizeof(*w)), *full = malloc(sizeof(*full));
+    struct work_queue copy = *q;
+    uint64_t shape, len = 0;
+
+    REQUIRE(w && full);
+    shape = send_wqe_copy_gathered(entry, q->max_sge, WQE_FENCE, w);
+    if (shape != MESSAGE_NOT_SIMPLE) {
+        REQUIRE(!send_queue_take(&copy, full));
+        REQUIRE(MESSAGE_OP(shape) == full->h.opcode && MESSAGE_OP(shape) <= SQE_SEND_IMM);
+        REQUIRE(!(shape & MESSAGE_INLINE) && !w->h.inline_len);
+        REQUIRE(w->h.num_sge == full->h.num_sge && w->h.num_sge > 1);
+        REQUIRE(!memcmp(w->sge, full->sge, w->h.num_sge * sizeof(*w->sge)));
+        for (unsigned i = 0; i < w->h.num_sge; i++)
+            len += w->sge[i].length;
+        REQUIRE(MESSAGE_LEN(shape) == len);
+    }
+    free(w);
+    free(full);
+}
+
 static void check_message(const struct work_queue *q, const void *entry)
 {
     struct send_wqe *w = malloc(sizeof(*w));
@@ -168,6 +191,16 @@ static void check_message(const struct work_queue *q, const void *entry)
     free(w);
 }
 
+/* A WQE that is only counted is one that the general path takes, too. */
+static void check_counted(const struct work_queue *q, uint64_t wr_id)
+{
+    struct recv_wqe *full = malloc(sizeof(*full));
+    struct work_queue copy = *q;
+
+    REQUIRE(full && !recv_queue_take(&copy, full) && full->h.wr_id == wr_id);
+    free(full);
+}
+
 static void try_peeks(struct input *in, bool send)
 {
     struct ring r;
@@ -186,8 +219,12 @@ static void try_peeks(struct input *in, bool send)
         if (send) {
             REQUIRE(send_wqe_peek_opcode(&r.q) == ((struct sqe *)at.at)->opcode);
             check_message(&r.q, at.at);
-        } else if (recv_wqe_peek(&r.q, r.q.cons, &buffer)) {
-            REQUIRE(buffer.length <= UINT32_C(1) << 31);
+            check_gathered(&r.q, at.at);
+        } else {
+            if (recv_wqe_peek(&r.q, r.q.cons, &buffer))
+                REQUIRE(buffer.length <= UINT32_C(1) << 31);
+            if (r.q.max_sge && recv_wqe_peek_id(&r.q, r.q.cons, &buffer.wr_id))
+                check_counted(&r.q, buffer.wr_id);
         }
     }
     free(r.bytes);

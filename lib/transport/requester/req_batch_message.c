@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SENDs and WRITEs of one packet, which most messages are: of at most a path MTU, inline or from
- * one SGE, as many at a time as may be sent. The steps are those of req_take.c, req_check.c and
+ * SGEs, as many at a time as may be sent. The steps are those of req_take.c, req_check.c and
  * req_segment.c that such a WQE needs; what all of them have in common is done once. A send slot is
  * left exactly as the general path leaves it, so retransmission uses that path.
  */
@@ -25,10 +25,11 @@ static unsigned wqes_to_take(const struct qp *qp, unsigned n)
 }
 
 /* A fence waits for READs and atomics; without such it changes nothing. */
-static __attribute__((noinline)) uint64_t copy_fenced(const void *entry, uint32_t max_inline,
-                                                      struct send_wqe *w)
+static __attribute__((noinline)) uint64_t copy_fenced(const struct requester *req,
+                                                      const void *entry, struct send_wqe *w)
 {
-    return send_wqe_copy_message(entry, max_inline, WQE_FENCE, w);
+    return req->rd_outstanding ? MESSAGE_NOT_SIMPLE
+                               : send_wqe_copy_message(entry, req->sq.max_inline, WQE_FENCE, w);
 }
 
 /* The headers of messages of one shape. */
@@ -135,8 +136,8 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
         uint8_t *payload;
 
         if (unlikely(shape != header.shape)) {
-            if (shape == MESSAGE_NOT_SIMPLE && !req->rd_outstanding)
-                shape = copy_fenced(wqe.at, max_inline, &s->wqe);
+            if (shape == MESSAGE_NOT_SIMPLE)
+                shape = copy_fenced(req, wqe.at, &s->wqe);
             if (shape == MESSAGE_NOT_SIMPLE || MESSAGE_LEN(shape) > qp->mtu)
                 break;
             if (shape != header.shape) {
@@ -170,6 +171,78 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
     return i;
 }
 
+/* ---- several SGEs ---- */
+
+/* Where the pieces of a message are. */
+struct pieces {
+    const uint8_t *at[QUEUE_MAX_SGE];
+};
+
+/* False: one of them is not mapped, or not the queue pair's to read. */
+static bool pieces_find(struct engine *e, const struct qp *qp, const struct send_wqe *w,
+                        struct sge_region *from, struct pieces *p)
+{
+    for (unsigned i = 0; i < w->h.num_sge; i++) {
+        const struct sge *sge = &w->sge[i];
+
+        p->at[i] = NULL;
+        if (!sge->length)
+            continue;
+        if (!sge_region_find(e, qp, sge, MEM_LOCAL_READ, from) || !from->mr->direct)
+            return false;
+        p->at[i] = mr_direct(from->mr, sge->addr);
+    }
+    return true;
+}
+
+static void pieces_put(const struct send_wqe *w, const struct pieces *p, uint8_t *to)
+{
+    for (unsigned i = 0; i < w->h.num_sge; i++) {
+        if (p->at[i])
+            mem_memcpy(to, p->at[i], w->sge[i].length);
+        to += w->sge[i].length;
+    }
+    memset(to, 0, ICRC_LEN); /* the pad, and more */
+}
+
+/* The same for messages of several SGEs, all of them mapped. */
+static __attribute__((noinline)) unsigned build_gathered(struct engine *e, struct qp *qp,
+                                                         struct frame *frames, unsigned n)
+{
+    const struct requester *req = &qp->req;
+    struct ring_cursor wqe = new_wqes(req), slot = slots_from(req, req->head);
+    struct message_header header = {.shape = MESSAGE_NONE};
+    uint64_t ignored = req->rd_outstanding ? 0 : WQE_FENCE;
+    struct sge_region from = {0};
+    psn_t p = req->next_psn;
+    unsigned i;
+
+    for (i = 0; i < n; i++, ring_cursor_next(&wqe), ring_cursor_next(&slot), p = psn_add(p, 1)) {
+        struct send_slot *s = (struct send_slot *)slot.at;
+        uint64_t shape = send_wqe_copy_gathered(wqe.at, req->sq.max_sge, ignored, &s->wqe);
+        struct pieces pieces;
+
+        if (shape == MESSAGE_NOT_SIMPLE || MESSAGE_LEN(shape) > qp->mtu ||
+            !pieces_find(e, qp, &s->wqe, &from, &pieces))
+            break;
+        if (shape != header.shape) {
+            tx_header_seal(e, qp, &header.tx, frames, i);
+            header_make(e, qp, shape, &header);
+            header.tx.first = i;
+        }
+        slot_start(s, req->sq.cons + i, MESSAGE_LEN(shape), 1, p);
+        pieces_put(&s->wqe, &pieces, headers_put(&header, s, qp, &frames[i]));
+    }
+    if (!i)
+        return 0;
+    tx_header_seal(e, qp, &header.tx, frames, i);
+    e->sealed += i;
+    req_commit_messages(e, qp, i, psn_prev(p), p, false);
+    return i;
+}
+
+/* ---- all ---- */
+
 static __attribute__((noinline)) unsigned build_deferred(struct engine *e, struct qp *qp,
                                                          struct frame *frames, unsigned n)
 {
@@ -189,5 +262,7 @@ NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,
         return taken;
     if (e->sealed == e->jobs && qp->service == PKT_RC)
         taken = req_batch_reads(e, qp, frames, n, psns);
+    if (!taken && e->sealed == e->jobs && send_wqe_peek_opcode(&qp->req.sq) <= SQE_SEND_IMM)
+        taken = build_gathered(e, qp, frames, messages);
     return taken ? taken : build_deferred(e, qp, frames, messages);
 }

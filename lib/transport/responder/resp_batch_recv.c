@@ -224,7 +224,7 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
     unsigned i, pending;
     const struct work_queue *rq = srq_begin(qp->srq, &pending);
 
-    n = min_of(n, pending);
+    n = rq->max_sge ? min_of(n, pending) : 0;
     for (i = 0; i < n; i++)
         if (!find_place(what, b, &g, &b->span[i], rq, rq->cons + i, &place[i]))
             break;

@@ -14,6 +14,16 @@
 
 /* ---- the applications ---- */
 
+/* The message has the same bytes, from two SGEs. */
+static void cut_in_two(struct sqe *e, uint32_t at)
+{
+    struct sge *sge = (struct sge *)(e + 1);
+
+    e->num_sge = 2;
+    sge[1] = (struct sge){sge->addr + at, sge->length - at, sge->lkey};
+    sge->length = at;
+}
+
 static void post(struct side *s, const struct side *peer, struct random *r)
 {
     static const uint32_t lens[] = {0,  1,  7,    8,    8,    8,    8,    8,    9,     16,
@@ -45,6 +55,8 @@ static void post(struct side *s, const struct side *peer, struct random *r)
         e->remote_addr = IOVA + (random_below(r, 2) ? MEMORY - len + 1 : -1ull);
     *(struct sge *)(e + 1) = (struct sge){
         .addr = IOVA + random_below(r, MEMORY - len), .length = len, .lkey = s->mr.key};
+    if (op != SQE_READ && random_below(r, 16) == 0)
+        cut_in_two(e, random_below(r, len + 1));
     atomic_store(&s->shared->sq_prod, s->prod);
 }
 
