@@ -144,11 +144,12 @@ void hdr_template_take(struct hdr_template *t, const uint8_t *frame)
 
 void hdr_template_learn(struct hdr_template *t, const uint8_t *frame, size_t len)
 {
-    struct hdr_template with = *t;
+    struct hdr_template with;
 
     if (t->form == HDR_NONE || t->form == HDR_IPV4 || len < hdr_min_len(t->form) ||
         hdr_form_of(frame) != t->form || hdr_template_matches(t->form, t, frame))
         return;
+    with = *t;
     hdr_template_take(&with, frame);
     if (hdr_template_matches(t->form, &with, frame))
         *t = with;
