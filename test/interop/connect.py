@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that connect by rdma_cm: how each side is started, when a server is ready, and what both print in the end."""
+import hashlib
 import os
 import re
 import subprocess
@@ -12,6 +13,8 @@ import uroce_kit as kit
 READY_SECONDS = 30
 LAST_SECONDS = 30  # the server ends when the client has
 GROUP = "239.1.2.3"
+COPY_BYTES = 3000001
+GUEST_FOLDER = "/run"
 
 # Of each program what the two sides are told besides: {own} is a side's own address, {peer} the other's. rdma_server and
 # rdma_client are two programs.
@@ -24,6 +27,7 @@ SIDES = {
     "rstream": ("-b {own}", "-s {peer}"),
     "riostream": ("-b {own}", "-s {peer}"),
     "rdma_xserver": ("", "-s {peer}"),
+    "rcopy": ("", "{source} {peer}:{target}"),
     "mckey": (f"-m {GROUP} -b {{own}}", f"-m {GROUP} -b {{own}} -s"),
 }
 PERFTEST = ("", "{peer}")
@@ -32,15 +36,15 @@ SOCKETS = ("rstream", "riostream")
 
 def never_ends(command):
     """A server for one client after the other."""
-    return command.startswith("cmtime ") or " -P " in command
+    return command.startswith(("cmtime ", "rcopy")) or " -P " in command
 
 
-def commands(command, server_address, client_address):
-    """The server's command and the client's."""
+def commands(command, server_address, client_address, **files):
+    """The server's command and the client's. files: those of rcopy, whose client names both."""
     program, rest = (command + " ").split(" ", 1)
     sides = SIDES.get(program, PERFTEST)
     server = f"{program} {rest}{sides[0]}".format(own=server_address)
-    client = f"{program.replace('server', 'client')} {rest}{sides[1]}".format(own=client_address, peer=server_address)
+    client = f"{program.replace('server', 'client')} {rest}{sides[1]}".format(own=client_address, peer=server_address, **files)
     return server, client
 
 
@@ -57,6 +61,8 @@ def check(text, command, client):
         good = len(times) == 3 and all(float(time) > 0 for time in times)
     elif program in ("rdma_server", "rdma_xserver"):
         good = re.search(r"^rdma_x?(server|client): end 0$", text, re.M)
+    elif program == "rcopy":
+        good = not client or re.search(rf"^{COPY_BYTES} bytes in ", text, re.M)
     elif program in SOCKETS:
         good = not client or re.search(r"^custom .* (?!0\.00s)[\d.]+s ", text, re.M)
     elif program in SIDES:
@@ -135,13 +141,45 @@ def _with_patience(function, command):
     raise last
 
 
+class Copy:
+    """The two files of rcopy: what the client reads, and what its server writes."""
+
+    def __init__(self, link, ours):
+        self.guest, self.folder = link.guest, kit.scratch_folder()
+        folders = (self.folder, GUEST_FOLDER) if ours == "client" else (GUEST_FOLDER, self.folder)
+        self.paths = {"source": os.path.join(folders[0], "rcopy.source"), "target": os.path.join(folders[1], "rcopy.target")}
+        if ours == "client":
+            with open(self.paths["source"], "wb") as file:
+                file.write(os.urandom(COPY_BYTES))
+        else:
+            self.guest.run(f"head -c {COPY_BYTES} /dev/urandom > {self.paths['source']}")
+
+    def _sum(self, path):
+        if path.startswith(GUEST_FOLDER + "/"):
+            return self.guest.run(f"md5sum {path}").split()[0]
+        with open(path, "rb") as file:
+            return hashlib.md5(file.read()).hexdigest()
+
+    def check(self):
+        sums = [self._sum(path) for path in self.paths.values()]
+        if sums[0] != sums[1]:
+            raise kit.Failure("rcopy: the copy has other bytes")
+
+
 def pair(link, command, ours, addresses, seconds):
     """Runs a pair and looks at what both print. addresses: uroce's, rxe's."""
+    copy = Copy(link, ours) if command.startswith("rcopy") else None
+    _pair(link, command, ours, addresses, seconds, copy.paths if copy else {})
+    if copy:
+        copy.check()
+
+
+def _pair(link, command, ours, addresses, seconds, files):
     if ours == "client":
-        server, client = commands(command, addresses[1], addresses[0])
+        server, client = commands(command, addresses[1], addresses[0], **files)
         outputs = _with_patience(lambda: ours_client(link, server, client, seconds)[::-1], command)
     else:
-        server, client = commands(command, *addresses)
+        server, client = commands(command, *addresses, **files)
         outputs = ours_server(link, server, client, seconds)
     for text, is_client in zip(outputs, (False, True)):
         if text is not None:

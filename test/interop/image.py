@@ -31,7 +31,8 @@ PACKAGES = """busybox-static dash iproute2 perftest ibverbs-utils ibverbs-provid
     libk5crypto3 libcom-err2 libkrb5support0 libkeyutils1 libssl3 libgcc-s1""".split()
 PROGRAMS = """busybox dash ip tc rdma ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong ibv_devinfo
     ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_atomic_bw ib_atomic_lat
-    rping ucmatose udaddy mckey cmtime rdma_client rdma_server rdma_xclient rdma_xserver rstream riostream""".split()
+    rping ucmatose udaddy mckey cmtime rdma_client rdma_server rdma_xclient rdma_xserver rstream riostream
+    rcopy""".split()
 # Whose names changed with the 64-bit time of 32-bit machines; and what the same programs need besides.
 RENAMED = {name: name + "t64" for name in "librdmacm1 libelf1 libtirpc3 libdb5.3 libssl3".split()}
 TRIXIE = ["libzstd1"]

@@ -190,6 +190,7 @@ def more_connections():
     yield Row("rdma_server", CONNECT)
     yield Row("rdma_xserver", CONNECT, versions=(4,))  # it listens at IPv4's wildcard; rxe has no XRC
     yield from streams()
+    yield Row("rcopy", CONNECT, versions=(4,))  # of an address of IPv6 it takes the digits before the first colon for the host
     yield Row("mckey", CONNECT, versions=(4,))  # rxe joins no groups of IPv6
     yield Row(f"ib_write_bw -R -F {PATIENT} -n 20 -q 4", CONNECT, versions=(4,))
     yield from connect_twice("read", "bw", "-n 20")
