@@ -42,6 +42,7 @@ struct uroced_port {
     bool tap;           /* frames other than RoCE go to a TAP interface */
     char tap_name[16];  /* "": the kernel chooses */
     struct qos_map qos;
+    struct qos_classes classes;
     struct entropy_policy entropy;
     unsigned repath; /* 0: never */
     bool selective;

@@ -190,35 +190,6 @@ static int read_fault(struct reader *r, const char *value)
     return 0;
 }
 
-static int read_sl_to_pcp(struct reader *r, const char *value)
-{
-    return config_table(r, value, r->port->qos.sl_to_pcp, 7);
-}
-
-static int read_priority_to_sl(struct reader *r, const char *value)
-{
-    return config_table(r, value, r->port->qos.priority_to_sl, 15);
-}
-
-/* "46 26" */
-static int read_dscp(struct reader *r, const char *value)
-{
-    unsigned from, to;
-    struct words w;
-
-    config_split(&w, value);
-    if (w.count != 2)
-        return config_fail(r, "must be two code points from 0 to 63, not \"%s\"", value);
-    if (config_number(r, w.word[0], 0, 63, 10, &from) ||
-        config_number(r, w.word[1], 0, 63, 10, &to))
-        return -1;
-    r->port->qos.dscp[from] = (uint8_t)to;
-    if (r->port->dscp_set & UINT64_C(1) << from)
-        return config_fail(r, "repeats the code point %u", from);
-    r->port->dscp_set |= UINT64_C(1) << from;
-    return 0;
-}
-
 static int read_entropy(struct reader *r, const char *value)
 {
     if (!entropy_policy_parse(&r->port->entropy, value))
@@ -369,9 +340,10 @@ int config_port_key(struct reader *r, const char *value)
         {"capture", false, read_capture},
         {"fault", true, read_fault},
         {"icrc", false, read_icrc},
-        {"sl_to_pcp", false, read_sl_to_pcp},
-        {"dscp", true, read_dscp},
-        {"priority_to_sl", false, read_priority_to_sl},
+        {"sl_to_pcp", false, config_sl_to_pcp},
+        {"dscp", true, config_dscp},
+        {"priority_to_sl", false, config_priority_to_sl},
+        {"ets", false, config_ets},
         {"entropy", false, read_entropy},
         {"repath", false, read_repath},
         {"selective_repeat", false, read_selective_repeat},
@@ -380,7 +352,7 @@ int config_port_key(struct reader *r, const char *value)
         {"cnp", false, read_cnp},
         {"control", false, read_control},
     };
-    char names[320] = "";
+    char names[384] = "";
 
     for (unsigned i = 0; i < ARRAY_SIZE(keys); i++) {
         size_t len = strlen(names);

@@ -48,7 +48,8 @@ int config_table(struct reader *r, const char *value, uint8_t out[16], unsigned 
 /* Whether two addresses have the first `bits` bits in common. */
 bool config_same_network(const union gid *a, const union gid *b, unsigned bits);
 
-/* ---- config_keys.c, config_port.c, config_quota.c, config_weight.c: the keys of a section ---- */
+/* ---- config_keys.c, config_port.c, config_qos.c, config_quota.c, config_weight.c: the keys of a
+ * section ---- */
 
 /* Both "address" and "address.7" are the key "address". */
 bool config_key_is(const char *key, const char *name);
@@ -60,6 +61,10 @@ int config_weight_key(struct reader *r, const char *value);
 int config_address(struct reader *r, const char *value);
 int config_addresses(struct reader *r, const char *value);
 int config_route(struct reader *r, const char *value);
+int config_sl_to_pcp(struct reader *r, const char *value);
+int config_priority_to_sl(struct reader *r, const char *value);
+int config_dscp(struct reader *r, const char *value);
+int config_ets(struct reader *r, const char *value);
 int config_neighbour(struct reader *r, const char *value);
 /* Sets a port's defaults before its keys are read, and checks the port after that. */
 void config_port_defaults(struct uroced_port *p);

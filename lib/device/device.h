@@ -126,6 +126,7 @@ struct port_config {
      */
     unsigned gid_types;
     const struct qos_map *qos;           /**< NULL: the default */
+    struct qos_classes classes;          /**< zeroed: priorities do not matter */
     struct entropy_policy entropy;       /**< of UDP source ports; zeroed: the kernel's */
     struct congestion_config congestion; /**< zeroed: marks are counted only */
     uint64_t max_rate; /**< bits per second that the port sends at most; 0: as fast as it can */

@@ -54,6 +54,17 @@ uint8_t qos_traffic_class(const struct qos_map *m, uint8_t traffic_class);
 #define QOS_PRIORITIES 8
 
 /**
+ * Traffic classes of a port (IEEE 802.1Q, enhanced transmission selection), in the order in which
+ * they are served: strict ones, each before all later ones, and then those that share what is left,
+ * by bytes.
+ */
+struct qos_classes {
+    unsigned count;                      /**< 0: priorities do not matter */
+    uint8_t of_priority[QOS_PRIORITIES]; /**< the class of each priority */
+    uint8_t percent[QOS_PRIORITIES];     /**< by class: its share; 0: it is strict */
+};
+
+/**
  * The priority under which counters file a frame: its tag's, or for an untagged frame the class
  * selector of its code point.
  *

@@ -19,6 +19,7 @@
 #include "frame.h"
 #include "incident.h"
 #include "mem.h"
+#include "qos.h"
 #include "queue_pair.h"
 #include "share.h"
 #include "trace.h"
@@ -359,7 +360,10 @@ struct engine_config {
     uint32_t reorder;
     struct congestion_config congestion;
     struct tx_ceiling *ceiling; /**< of the port (ceiling.h), shared by its engines; NULL: none */
-    bool any_icrc;              /**< fuzzing: accept any ICRC */
+    /** A queue pair is of the class of its service level's priority, its responses too; one of UD
+     * of that of the datagram that is next. */
+    struct qos_classes classes;
+    bool any_icrc; /**< fuzzing: accept any ICRC */
 };
 
 /**

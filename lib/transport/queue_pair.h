@@ -39,9 +39,9 @@ struct qp_init {
         *rx_hash;        /* RAW_PACKET with receive-side scaling (raw.h), copied; or NULL */
     struct rwq_ind *ind; /**< and where it leads */
     const struct entropy_policy *entropy; /**< its own, copied; NULL: the port's */
-    struct share
-        *shares; /**< its program's, by the engines' lanes; NULL: it has the engine's own */
-    void *owner; /**< the device's object */
+    struct share *shares; /**< its program's, by the engines' lanes, for each of these as
+                             share_init() makes them; NULL: it has the engine's own */
+    void *owner;          /**< the device's object */
     const struct incident_program *program; /**< whose it is, for incidents; copied; or NULL */
 };
 

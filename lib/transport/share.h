@@ -3,7 +3,8 @@
  * @file
  * Shares of an engine's time: what programs get of it when several have work at once.
  *
- * Shares form a tree: the engine, its users, the programs of each, and a program's queue pairs.
+ * Shares form a tree: the engine, its traffic classes (if it has any), its users, the programs of
+ * each, and a program's queue pairs.
  * Those that have work take turns, by deficit round robin: each is granted a quantum a round, in
  * proportion to its weight, and one that has spent more than it was granted waits until later
  * grants have covered that. A share that gets work comes first, with what is left of its last
@@ -19,6 +20,11 @@
  * among them, are charged to the program whose memory it is, those of received packets only until
  * it owes a grant. So is the time of page faults, while there are many (engine_charge_faults).
  *
+ * Traffic classes (struct qos_classes) are served as their port says, not by what they have spent.
+ * A user and a program have a share in each class: programs that use the same class are equal
+ * there. Their doorbells and their like are charged in the class that is served first, where no
+ * other class holds them up.
+ *
  * Threads: an engine's worker, except where a function says otherwise.
  */
 #ifndef UROCE_SHARE_H
@@ -29,6 +35,7 @@
 #include <sys/queue.h>
 
 #include "counter.h"
+#include "qos.h"
 
 struct engine;
 struct qp;
@@ -63,17 +70,30 @@ struct share {
     counter_t spent;           /**< in all */
     uint64_t passed_on;        /**< of that, what is in the parent's `spent` too */
     uint64_t granted;          /**< in all; compared with `spent` modulo 2^64 */
-    uint32_t weight;
-    uint32_t members; /**< users: shares; programs: what the host has joined */
+    uint32_t weight;           /**< 0: a traffic class, which has no credit */
+    uint32_t members;          /**< users: shares; programs: what the host has joined */
 };
 
 /**
- * Make a share of an engine, without members. Any thread, before the engine's worker knows it.
+ * How many shares a user or a program has of an engine: one, or one in each traffic class. Any
+ * thread.
  *
- * @param s  The share; the caller keeps it until its members have left, and the queue pairs that
+ * @param classes  engine_config.classes.
+ * @return  1 to QOS_PRIORITIES.
+ */
+static inline unsigned share_count(const struct qos_classes *classes)
+{
+    return classes->count ? classes->count : 1;
+}
+
+/**
+ * Make the shares of an engine, share_count() of them, without members. Any thread, before the
+ * engine's worker knows them. The other functions are called with the first one of them.
+ *
+ * @param s  The shares; the caller keeps them until its members have left, and the queue pairs that
  *     were created with it are detached or have migrated.
  * @param e  The engine.
- * @param parent  The user's share; NULL: it is a user's, or stands alone.
+ * @param parent  The user's shares; NULL: they are a user's, or stand alone.
  * @param weight  1 to SHARE_WEIGHT_MAX.
  */
 void share_init(struct share *s, struct engine *e, struct share *parent, uint32_t weight);

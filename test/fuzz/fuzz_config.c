@@ -13,6 +13,20 @@
 
 static int file = -1;
 
+static void check_classes(const struct qos_classes *c)
+{
+    unsigned sum = 0;
+
+    REQUIRE(c->count <= QOS_PRIORITIES);
+    for (unsigned i = 0; i < QOS_PRIORITIES; i++) {
+        REQUIRE(c->of_priority[i] < max_of(c->count, 1u));
+        REQUIRE(i < c->count || !c->percent[i]);
+        REQUIRE(!i || i >= c->count || !c->percent[i - 1] || c->percent[i]);
+        sum += c->percent[i];
+    }
+    REQUIRE(!sum || sum == 100);
+}
+
 static void check_port(const struct uroced_port *p)
 {
     static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
@@ -28,6 +42,7 @@ static void check_port(const struct uroced_port *p)
         REQUIRE(p->qos.sl_to_pcp[i] <= 7 && p->qos.priority_to_sl[i] <= 15);
     for (unsigned i = 0; i < 64; i++)
         REQUIRE(p->qos.dscp[i] <= 63);
+    check_classes(&p->classes);
     REQUIRE(p->entropy.rule <= ENTROPY_SPRAY && p->repath <= CONFIG_REPATH_MAX);
     REQUIRE(p->entropy.rule != ENTROPY_FIXED || p->entropy.port >= ENTROPY_PORT_MIN);
     config_complete_addresses(&copy, mac);

@@ -257,6 +257,7 @@ def config_corpus(vectors):
         "sl_to_pcp": ("7 6 5 4 3 2 1 0", "0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7", "8"),
         "priority_to_sl": ("0 1 2 3 4 5 6 15",),
         "dscp.0": ("46 26", "64 0"),
+        "ets": ("0:strict 3:60 5:40", "7:strict 0,1,2:30 3:70", "0:50 1:51"),
         "entropy": ("kernel", "rfc", "spray", "fixed:0xc000", "fixed:49151"),
         "repath": ("3", "8"),
         "queues": ("2", "0"),

@@ -20,6 +20,7 @@ address.2 = 127.0.0.1/8
 sl_to_pcp = 7 6 5 4 3 2 1 0
 dscp.3 = 46 26
 priority_to_sl = 0 1 10 3 4 5 6 7
+ets = 0:40 7:strict 3,4:60
 """
 LINK_LOCAL = "fe80::ff:fe00:1"
 TAGGED, UNTAGGED, TAGGED_V1 = 0, 1, 3
@@ -70,10 +71,14 @@ def shows_tables(build, daemon):
     expect(port["sl_to_pcp"], [7, 6, 5, 4, 3, 2, 1, 0] * 2)
     expect(port["priority_to_sl"], [0, 1, 10, 3, 4, 5, 6, 7] * 2)
     expect(port["dscp"], [26 if code_point == 46 else code_point for code_point in range(64)])
+    expect(port["classes"], [{"class": 0, "selection": "strict", "priorities": [7]},
+                             {"class": 1, "selection": "ets", "percent": 60, "priorities": [3, 4]},
+                             {"class": 2, "selection": "ets", "percent": 40, "priorities": [0, 1, 2, 5, 6]}])
     status, text = show(build, daemon, "qos")
     expect(status, 0)
     lines = [line.split() for line in text.splitlines()]
-    for line in (["uroce0", "1", "sl_to_pcp"] + "7 6 5 4 3 2 1 0 7 6 5 4 3 2 1 0".split(), ["uroce0", "1", "46", "26"]):
+    for line in ("uroce0 1 0 7 strict".split(), "uroce0 1 1 3,4 ets 60".split(), "uroce0 1 2 0,1,2,5,6 ets 40".split(),
+                 ["uroce0", "1", "sl_to_pcp"] + "7 6 5 4 3 2 1 0 7 6 5 4 3 2 1 0".split(), ["uroce0", "1", "46", "26"]):
         if line not in lines:
             raise kit.Failure(f"no {line} in:\n{text}")
 

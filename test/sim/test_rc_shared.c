@@ -47,9 +47,9 @@ static void destroyed_handle_is_not_found(void **state)
     ah = address_handle_create(t, KIT_PD, &av, &err);
     assert_non_null(ah);
     number = address_handle_number(ah);
-    assert_ptr_equal(ah_lookup(t, number), ah);
+    assert_ptr_equal(ah_find(t, number, KIT_PD), ah);
     address_handle_unpublish(t, ah);
-    assert_null(ah_lookup(t, number));
+    assert_null(ah_find(t, number, KIT_PD));
     address_handle_free(ah);
     ah_table_destroy(t);
 }

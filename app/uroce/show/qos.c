@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `uroce show qos`: a port's maps, its counters by priority, and what the maps do with a value. */
+/* `uroce show qos`: a port's maps, its traffic classes, its counters by priority, and what the maps
+ * do with a value. */
 #include "show.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common.h"
@@ -137,6 +139,34 @@ static void rows_of_dscp(json_t *rows, const json_t *port)
     }
 }
 
+/* The traffic classes, in the order in which they are served. */
+static void rows_of_classes(json_t *rows, const json_t *port)
+{
+    json_t *class;
+    size_t i;
+
+    json_array_foreach(json_object_get(port, "classes"), i, class)
+    {
+        json_t *row = show_begin_row(port), *priority;
+        char list[4 * QOS_PRIORITIES] = "";
+        size_t k, len = 0;
+
+        json_array_foreach(json_object_get(class, "priorities"), k, priority)
+        {
+            int n = snprintf(list + len, sizeof(list) - len, "%s%lld", len ? "," : "",
+                             (long long)json_integer_value(priority) % 100);
+
+            len = min_of(len + (size_t)n, sizeof(list) - 1);
+        }
+        json_object_set(row, "class", json_object_get(class, "class"));
+        json_object_set_new(row, "priorities", json_string(list));
+        json_object_set(row, "selection", json_object_get(class, "selection"));
+        if (json_object_get(class, "percent"))
+            json_object_set(row, "percent", json_object_get(class, "percent"));
+        json_array_append_new(rows, row);
+    }
+}
+
 /* Prints rows and frees them. */
 static int print_rows(json_t *rows, const char *title)
 {
@@ -166,7 +196,7 @@ static int print_answers(const json_t *ports)
 
 int show_qos_print(const json_t *ports)
 {
-    json_t *maps, *dscp, *counters, *port;
+    json_t *maps, *dscp, *classes, *counters, *port;
     size_t i;
     int err;
 
@@ -174,16 +204,19 @@ int show_qos_print(const json_t *ports)
         return print_answers(ports);
     maps = json_array();
     dscp = json_array();
+    classes = json_array();
     counters = json_array();
     json_array_foreach(ports, i, port)
     {
         row_of_map(maps, port, "sl_to_pcp");
         row_of_map(maps, port, "priority_to_sl");
         rows_of_dscp(dscp, port);
+        rows_of_classes(classes, port);
         show_rows_of_list(counters, port, "priorities");
     }
     err = print_rows(maps, "maps");
     err |= print_rows(dscp, "code points that are changed");
+    err |= print_rows(classes, "traffic classes, in the order in which they are served");
     err |= print_rows(counters, "counted by priority");
     return err;
 }

@@ -133,7 +133,7 @@ static int attach_to_workers(struct session *sn)
 
         sn->ctx[i] = (struct worker_ctx){.shared = shared,
                                          .doorbells = &shared->worker[w],
-                                         .share = &sn->program->share[w],
+                                         .share = &sn->program->share[w * share_count(&d->classes)],
                                          .owner = sn,
                                          .slots = &sn->slots,
                                          .faults = faults,

@@ -34,6 +34,7 @@ struct device {
     struct pktio_info info; /* read at the start; link_up is not updated */
     struct encap_port encap;
     struct qos_map qos;
+    struct qos_classes classes;
     struct entropy_policy entropy;
     unsigned repath;
     struct congestion_config congestion;

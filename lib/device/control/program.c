@@ -10,7 +10,7 @@ struct program_user {
     LIST_ENTRY(program_user) link;
     uid_t uid;
     LIST_HEAD(, device_program) programs;
-    struct share share[0]; /* by lane */
+    struct share share[0]; /* as device_program's */
 };
 
 static uint32_t weight_of(const struct rnic_config *c, uid_t uid)
@@ -26,15 +26,15 @@ static void init_shares(const struct device *d, struct share *s, struct share *p
                         uint32_t weight)
 {
     for (unsigned i = 0; i < d->parts; i++) {
-        unsigned lane = worker_index(d->workers[i]);
+        unsigned at = worker_index(d->workers[i]) * share_count(&d->classes);
 
-        share_init(&s[lane], d->port[i]->engine, parent ? &parent[lane] : NULL, weight);
+        share_init(&s[at], d->port[i]->engine, parent ? &parent[at] : NULL, weight);
     }
 }
 
 static size_t shares_bytes(const struct device *d)
 {
-    return d->rnic->workers * sizeof(struct share);
+    return d->rnic->workers * share_count(&d->classes) * sizeof(struct share);
 }
 
 static struct program_user *user_get(struct device *d, uid_t uid)

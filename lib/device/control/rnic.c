@@ -229,6 +229,7 @@ static int create_part(struct device *d, struct worker *w)
     ec.repath = d->repath;
     ec.congestion = d->congestion;
     ec.ceiling = d->ceiling;
+    ec.classes = d->classes;
     ec.reorder = ENGINE_REORDER_MAX;
 #ifdef UROCE_FUZZ
     ec.any_icrc = true;
@@ -296,6 +297,7 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
         d->qos = *config->qos;
     else
         qos_map_default(&d->qos);
+    d->classes = config->classes;
     d->entropy = config->entropy;
     d->repath = config->repath;
     d->selective = config->selective;

@@ -106,6 +106,27 @@ static json_t *show_table(const uint8_t *value, unsigned n)
     return list;
 }
 
+/* In the order in which they are served. */
+static json_t *show_classes(const struct qos_classes *c)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < c->count; i++) {
+        json_t *o =
+            json_pack("{s:i, s:s}", "class", (int)i, "selection", c->percent[i] ? "ets" : "strict");
+        json_t *priorities = json_array();
+
+        if (c->percent[i])
+            json_object_set_new(o, "percent", show_number(c->percent[i]));
+        for (unsigned p = 0; p < QOS_PRIORITIES; p++)
+            if (c->of_priority[p] == i)
+                json_array_append_new(priorities, show_number(p));
+        json_object_set_new(o, "priorities", priorities);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
 static json_t *show_qos(const struct device *d)
 {
     json_t *o = json_object();
@@ -114,6 +135,7 @@ static json_t *show_qos(const struct device *d)
     json_object_set_new(o, "dscp", show_table(d->qos.dscp, ARRAY_SIZE(d->qos.dscp)));
     json_object_set_new(o, "priority_to_sl",
                         show_table(d->qos.priority_to_sl, ARRAY_SIZE(d->qos.priority_to_sl)));
+    json_object_set_new(o, "classes", show_classes(&d->classes));
     json_object_set_new(o, "priorities", show_priorities(d));
     return o;
 }

@@ -154,14 +154,8 @@ void rate_charge(struct engine *e, struct qp *qp, const struct frame *frames, un
 
     if (responses && !holds_responses(qp))
         return;
-    for (unsigned i = e->jobs; i < e->jobs + taken; i++) {
-        const struct tx_job *job = &e->tx_job[i];
-
-        if (i < e->sealed)
-            bytes += frames[i - e->jobs].len;
-        else /* raw frames have no headers but their own */
-            bytes += job->bth_len + (job->encap ? (uint32_t)job->encap->len : 0);
-    }
+    for (unsigned i = 0; i < taken; i++)
+        bytes += tx_job_bytes(e, &frames[i], e->jobs + i);
     cc_on_sent(&qp->cc, bytes, e->now);
 }
 

@@ -33,8 +33,9 @@ struct engine *engine_create(const struct engine_config *config)
     e->turn = 1; /* not the 0 of a queue pair that has had none */
     LIST_INIT(&e->mcast);
     share_init_root(&e->shares);
-    share_init(&e->own, e, NULL, 1);
-    share_join(&e->own);
+    share_init_classes(e);
+    share_init(e->own, e, NULL, 1);
+    share_join(e->own);
     STAILQ_INIT(&e->touched);
     STAILQ_INIT(&e->touched_wqs);
     LIST_INIT(&e->late);
@@ -89,7 +90,7 @@ bool engine_wants_tx(const struct engine *e)
 static void set_engine(struct qp *qp, struct engine *e)
 {
     if (e)
-        qp->share = qp->shares ? &qp->shares[e->cfg.lane] : &e->own;
+        qp->share = share_of(e, qp);
     __atomic_store_n(&qp->engine, e, __ATOMIC_RELEASE);
 }
 

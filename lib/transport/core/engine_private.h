@@ -72,16 +72,22 @@ STAILQ_HEAD(wq_touched_list, wq);
 
 #define RX_DIRECT -1
 
+/* A traffic class: the parent of its users' shares. */
+struct class_share {
+    struct share share;
+    uint64_t time; /* of those that share by bytes: share_class.c */
+};
+
 struct engine {
     struct engine_config cfg;
     ns_t now;
     uint32_t max_window;
     int rx_from; /* during a receive call: the lane that forwarded the frames, or RX_DIRECT */
-    struct share shares; /* of its users; the queue pairs in their lists: */
-    struct share own;    /* of queue pairs that were created without one */
-    struct share *sole;  /* the program that has no competitor, if known: its credit is not kept */
-    unsigned ready_qps;  /* those that may have a packet to send, or work to flush */
-    uint32_t turn;       /* counts the queue pairs that have had a turn, modulo 2^32 */
+    struct share shares;              /* of its users; the queue pairs in their lists: */
+    struct share own[QOS_PRIORITIES]; /* by class: of queue pairs that were created without one */
+    struct share *sole; /* the program that has no competitor, if known: its credit is not kept */
+    unsigned ready_qps; /* those that may have a packet to send, or work to flush */
+    uint32_t turn;      /* counts the queue pairs that have had a turn, modulo 2^32 */
     struct qp_touched_list touched; /* queue pairs to complete before this call returns */
     struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;
@@ -122,6 +128,10 @@ struct engine {
     struct rx_completion completion[FRAME_BURST];
     unsigned cqs;
     struct comp_queue *cq[2 * FRAME_BURST]; /* posted to in this call */
+    struct class_share class[QOS_PRIORITIES];
+    unsigned class_mask; /* had work when it was looked at last */
+    unsigned class_now;  /* whose turn it is */
+    uint64_t class_time;
 };
 
 /* ---- core/share.c ---- */
@@ -142,6 +152,23 @@ void share_keep_credit(struct engine *e);
 /* The program whose queue pairs send next, when some queue pair is ready; engine.sole, if no other
  * program has work. */
 struct share *share_next(struct engine *e);
+
+/* The classes of an engine, if it has any. */
+void share_init_classes(struct engine *e);
+
+/* ---- core/share_class.c: engines with traffic classes ---- */
+
+/* The class that sends next: some queue pair is ready. */
+struct share *share_next_class(struct engine *e);
+/* Its turn was as many bytes. */
+void share_class_sent(struct engine *e, uint64_t bytes);
+
+/* ---- core/qp_class.c ---- */
+
+/* The share of qp's program at e, in qp's class. */
+struct share *share_of(struct engine *e, const struct qp *qp);
+/* qp has another service level, or another next datagram. True: its class is another one now. */
+bool share_set_class(struct engine *e, struct qp *qp);
 
 /* ---- */
 
@@ -205,6 +232,14 @@ static inline void engine_drop(struct engine *e, enum drop reason, uint32_t qpn)
 {
     counter_inc(&e->counters.drop[reason]);
     trace_put(&e->trace, e->now, TRACE_DROP, qpn, reason, 0);
+}
+
+/* The length of a packet that was built in this call. Raw frames have no headers but their own. */
+static inline uint32_t tx_job_bytes(const struct engine *e, const struct frame *f, unsigned job)
+{
+    const struct tx_job *j = &e->tx_job[job];
+
+    return job < e->sealed ? f->len : j->bth_len + (j->encap ? (uint32_t)j->encap->len : 0);
 }
 
 /* Packets of qp are sent. */

@@ -95,7 +95,10 @@ void address_handle_redirect(struct address_handle *ah, const uint8_t mac[6])
     encap_template_redirect(&ah->encap, mac);
 }
 
-const struct address_handle *ah_lookup(const struct ah_table *t, uint32_t handle)
+const struct address_handle *ah_find(const struct ah_table *t, uint32_t handle, uint32_t pd)
 {
-    return id_table_lookup((const struct id_table *)t, handle);
+    const struct address_handle *ah =
+        t ? id_table_lookup((const struct id_table *)t, handle) : NULL;
+
+    return ah && ah->pd == pd ? ah : NULL;
 }

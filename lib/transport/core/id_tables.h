@@ -11,6 +11,9 @@ struct address_handle {
     struct address_vector av;
     struct encap_template encap;
 };
-const struct address_handle *ah_lookup(const struct ah_table *t, uint32_t handle);
+
+/* The handle of that number, if it is of that protection domain; else NULL. The table may be NULL.
+ */
+const struct address_handle *ah_find(const struct ah_table *t, uint32_t handle, uint32_t pd);
 
 #endif

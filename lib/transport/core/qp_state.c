@@ -353,6 +353,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     take_values(qp, attr, mask);
     if (mask & QPA_STATE)
         enter_state(e, qp, to, max_mtu);
+    share_set_class(e, qp);
     if (mask & (QPA_RATE_LIMIT | QPA_AV))
         rate_set_limit(e, qp, limit_of(e, qp));
     engine_complete(e);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shares of an engine's time, see share.h. Each but the root is in a list of its parent from when
- * it gets work until its turn comes and it has none.
+ * it gets work until its turn comes and it has none. Traffic classes: share_class.c.
  *
- * Most of the time one program alone has work: while engine.sole says so, no credit is kept.
+ * Most of the time one program alone has work: while engine.sole says so, no credit is kept. With
+ * traffic classes it always is.
  */
 #include "engine_private.h"
 #include "invariant.h"
@@ -87,30 +88,63 @@ void share_init_root(struct share *s)
     TAILQ_INIT(&s->qps);
 }
 
+/* What the users' shares in a class belong to. */
+static struct share *class_root(struct engine *e, unsigned class)
+{
+    return e->cfg.classes.count ? &e->class[class].share : &e->shares;
+}
+
+void share_init_classes(struct engine *e)
+{
+    for (unsigned i = 0; i < e->cfg.classes.count; i++) {
+        share_init_root(&e->class[i].share);
+        e->class[i].share.parent = &e->shares;
+        e->class[i].share.weight = 0; /* it is granted nothing, and owes nothing */
+    }
+}
+
 void share_init(struct share *s, struct engine *e, struct share *parent, uint32_t weight)
 {
-    share_init_root(s);
-    s->parent = parent ? parent : &e->shares;
-    s->weight = weight;
-    start_anew(s);
+    for (unsigned i = 0; i < share_count(&e->cfg.classes); i++) {
+        share_init_root(&s[i]);
+        s[i].parent = parent ? &parent[i] : class_root(e, i);
+        s[i].weight = weight;
+        start_anew(&s[i]);
+    }
+}
+
+static void join(struct share *s)
+{
+    if (!s->members++ && s->parent)
+        join(s->parent);
 }
 
 void share_join(struct share *s)
 {
-    if (!s->members++ && s->parent)
-        share_join(s->parent);
+    unsigned n = share_count(&engine_of(s)->cfg.classes);
+
+    for (unsigned i = 0; i < n; i++)
+        join(&s[i]);
 }
 
-void share_leave(struct share *s)
+static void leave(struct engine *e, struct share *s)
 {
     if (--s->members || !s->parent)
         return;
     invariant(TAILQ_EMPTY(&s->qps));
-    end_sole(engine_of(s));
+    end_sole(e);
     share_pass_on(s);
     if (s->listed)
         unlist(s);
-    share_leave(s->parent);
+    leave(e, s->parent);
+}
+
+void share_leave(struct share *s)
+{
+    struct engine *e = engine_of(s);
+
+    for (unsigned i = 0; i < share_count(&e->cfg.classes); i++)
+        leave(e, &s[i]);
 }
 
 void share_charge(struct share *s, uint64_t cost)
@@ -134,7 +168,7 @@ bool share_must_wait(struct share *s)
     if (e->sole == s)
         return false;
     share_pass_on(s);
-    while (owing->parent && share_has_credit(owing))
+    while (owing->parent && (share_has_credit(owing) || !owing->weight))
         owing = owing->parent;
     if (likely(!owing->parent))
         return false;
@@ -196,8 +230,9 @@ struct share *share_next(struct engine *e)
     bool alone;
 
     do { /* a user whose programs have all left is the next to leave */
-        alone = true;
-        for (s = &e->shares; (child = next_of(s)) && TAILQ_EMPTY(&child->qps); s = child)
+        alone = !e->cfg.classes.count;
+        s = likely(alone) ? &e->shares : share_next_class(e);
+        for (; (child = next_of(s)) && TAILQ_EMPTY(&child->qps); s = child)
             alone &= is_alone(child);
     } while (!child);
     if (alone && is_alone(child) && !e->charge_faults)

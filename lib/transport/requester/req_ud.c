@@ -5,15 +5,6 @@
 #include "sport.h"
 #include "tx_header.h"
 
-/* The address handle that the WQE names, if it belongs to the queue pair's domain. */
-static const struct address_handle *resolve(const struct engine *e, const struct qp *qp,
-                                            uint32_t handle)
-{
-    const struct address_handle *ah = e->cfg.ahs ? ah_lookup(e->cfg.ahs, handle) : NULL;
-
-    return ah && ah->pd == qp->pd ? ah : NULL;
-}
-
 /* The policy's port for this datagram; PSNs count the queue pair's datagrams to all destinations.
  */
 static uint16_t source_port(const struct engine *e, const struct qp *qp, const struct pkt *p,
@@ -32,7 +23,7 @@ bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
     struct requester *req = &qp->req;
     struct send_slot *s = slot_at(req, req->send);
     const struct sqe *w = &s->wqe.h;
-    const struct address_handle *ah = resolve(e, qp, w->ud.ah);
+    const struct address_handle *ah = ah_find(e->cfg.ahs, w->ud.ah, qp->pd);
     bool imm = w->opcode == SQE_SEND_IMM;
     struct pkt p = {.opcode = OPCODE(PKT_UD, imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY)};
     uint8_t *bth;

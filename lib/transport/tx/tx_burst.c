@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transmit path of a burst, pulled by the host. Programs take turns (share.h); in the turn of
- * one, its queue pairs send a quantum each, round-robin. A queue pair that is alone has no quantum.
- * Headers are built into the lent frames, and payloads
- * that are not mapped are queued; then these are copied, and the packets whose payload arrived as a
- * whole are sealed.
+ * The transmit path of a burst, pulled by the host. Traffic classes and programs take turns
+ * (share.h); in the turn of one program, its queue pairs send a quantum each, round-robin. A queue
+ * pair that is alone has no quantum. Headers are built into the lent frames, and payloads that are
+ * not mapped are queued; then these are copied, and the packets whose payload arrived as a whole
+ * are sealed.
  */
 #include "completion.h"
 #include "invariant.h"
@@ -53,11 +53,19 @@ static bool charge_faults(struct engine *e, struct share *s)
     return e->faults_spent >= FAULTS_AT_ONCE;
 }
 
+/* What a program's share differs in from the only one that sends. */
+enum turn {
+    TURN_ALONE = 1,   /* it is the only one: no credit is kept */
+    TURN_FAULTS = 2,  /* page faults are charged */
+    TURN_CLASSES = 4, /* there are traffic classes */
+};
+
 /* Packets of one program: as many as it has credit for, or as there are frames if it is alone.
- * faults: page faults are charged. */
-ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, bool faults,
-                             struct frame *frames, unsigned n, unsigned *empty_turns)
+ * kind: enum turn. */
+ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, unsigned kind, struct frame *frames,
+                             unsigned n, unsigned *empty_turns)
 {
+    const bool alone = kind & TURN_ALONE, faults = kind & TURN_FAULTS;
     struct qp *qp;
 
     while (e->jobs < n && *empty_turns && (qp = TAILQ_FIRST(&s->qps)) &&
@@ -66,6 +74,10 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, bool
         unsigned turn = only ? n : (unsigned)(TX_QUANTUM - qp->quantum_used);
         unsigned taken;
 
+        if ((kind & TURN_CLASSES) && share_set_class(e, qp)) {
+            --*empty_turns;
+            continue;
+        }
         if (qp->turn != e->turn)
             begin_turn(e, qp);
         if (faults)
@@ -81,11 +93,42 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, bool
             *empty_turns = 0;
         e->jobs += taken;
         qp->quantum_used = (uint8_t)(qp->quantum_used + taken);
+        if ((kind & TURN_CLASSES) && share_set_class(e, qp)) /* by its next datagram */
+            continue;
         if (qp->quantum_used >= TX_QUANTUM)
             next_turn(s, qp);
     }
     if (!alone)
         share_pass_on(s);
+}
+
+/* A program of the class that is next, and no more packets than a queue pair has in a turn: then
+ * the class may be another one. */
+static void fill_class(struct engine *e, struct frame *frames, unsigned n, unsigned *empty_turns)
+{
+    unsigned first = e->jobs;
+    uint64_t bytes = 0;
+
+    n = min_of(n, first + TX_QUANTUM);
+    fill_from(e, share_next(e), TURN_CLASSES | (e->charge_faults ? TURN_FAULTS : 0), frames, n,
+              empty_turns);
+    for (unsigned i = first; i < e->jobs; i++)
+        bytes += tx_job_bytes(e, &frames[i], i);
+    share_class_sent(e, bytes);
+}
+
+/* The next turn of those that compete. Not in the way of the instructions of one that is alone.
+ * Returns what is left of empty_turns. */
+static __attribute__((noinline)) unsigned fill_in_turn(struct engine *e, struct frame *frames,
+                                                       unsigned n, unsigned empty_turns)
+{
+    if (unlikely(e->cfg.classes.count))
+        fill_class(e, frames, n, &empty_turns);
+    else if (likely(!e->charge_faults))
+        fill_from(e, share_next(e), 0, frames, n, &empty_turns);
+    else
+        fill_from(e, share_next(e), TURN_FAULTS, frames, n, &empty_turns);
+    return empty_turns;
 }
 
 static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
@@ -95,11 +138,9 @@ static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
     e->jobs = e->sealed = 0;
     while (e->jobs < n && e->ready_qps && empty_turns) {
         if (likely(e->sole))
-            fill_from(e, e->sole, true, false, frames, n, &empty_turns);
-        else if (likely(!e->charge_faults))
-            fill_from(e, share_next(e), false, false, frames, n, &empty_turns);
+            fill_from(e, e->sole, TURN_ALONE, frames, n, &empty_turns);
         else
-            fill_from(e, share_next(e), false, true, frames, n, &empty_turns);
+            empty_turns = fill_in_turn(e, frames, n, empty_turns);
     }
 }
 

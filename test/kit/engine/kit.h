@@ -406,6 +406,9 @@ int kit_srq_post(struct kit_srq *srq, uint64_t wr_id, const struct sge *sge, uns
 /* The number of a new address handle from `from` to `to` by this entry of the GID tables. */
 uint32_t kit_ah_create(struct kit_node *from, const struct kit_node *to, enum kit_gid gid);
 
+/* The same with the path of a connection. */
+uint32_t kit_ah_with(struct kit_node *from, const struct kit_node *to, const struct kit_rc *path);
+
 /* The same to a multicast group. */
 uint32_t kit_ah_to_group(struct kit_node *from, const union gid *group, enum kit_gid gid);
 
@@ -539,6 +542,7 @@ struct kit_config {
     uint32_t reorder;
     struct entropy_policy entropy; /* as of struct engine_config, of all nodes */
     struct congestion_config congestion;
+    struct qos_classes classes;
     uint32_t repath;
     struct kit_link_config link[KIT_NODES]; /* [i] carries what node i sends */
     const struct kit_spell *spell;

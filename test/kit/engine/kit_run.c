@@ -83,6 +83,7 @@ static void start_engine(struct kit_node *n, unsigned index)
         .repath = c->repath,
         .congestion = c->congestion,
         .reorder = c->reorder,
+        .classes = c->classes,
     };
 
     if (n->engines > 1) {

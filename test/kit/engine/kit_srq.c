@@ -73,7 +73,12 @@ static uint32_t create_ah(struct kit_node *from, const struct address_vector *av
 
 uint32_t kit_ah_create(struct kit_node *from, const struct kit_node *to, enum kit_gid gid)
 {
-    struct address_vector av = kit_route(from, to, &(struct kit_rc){.gid_index = (uint8_t)gid});
+    return kit_ah_with(from, to, &(struct kit_rc){.gid_index = (uint8_t)gid});
+}
+
+uint32_t kit_ah_with(struct kit_node *from, const struct kit_node *to, const struct kit_rc *path)
+{
+    struct address_vector av = kit_route(from, to, path);
 
     return create_ah(from, &av);
 }

@@ -42,6 +42,7 @@ static struct {
     struct sender sender[QUEUES_MAX];
     unsigned senders;
     ns_t now;
+    uint8_t pcp; /* of connections that are made */
     /* What fault_time() returns: by a packet that sender 0 has sent, and in turn. */
     ns_t fault_of_packet, fault[2];
     uint64_t packets_seen;
@@ -73,7 +74,7 @@ static void *zeroed(size_t bytes)
     return memset(p, 0, round_up(bytes, 64));
 }
 
-static int setup(void **state)
+static int setup_with(const struct qos_classes *classes)
 {
     static const uint64_t secret[2] = {1, 2};
     struct gid_entry gid = {.gid = gid_from_ipv4((uint8_t[]){10, 0, 0, 1}),
@@ -83,6 +84,7 @@ static int setup(void **state)
     struct engine_config c = {
         .port = &w.port,
         .mrs = &w.mrs,
+        .classes = *classes,
         .host = {.cq_event = on_cq, .async_event = on_async, .fault_time = fault_time}};
 
     memset(&w, 0, sizeof(w));
@@ -107,6 +109,19 @@ static int setup(void **state)
         w.frame[i] = (struct frame){.data = w.bytes[i], .room = ROOM};
     return 0;
 }
+
+static int setup(void **state)
+{
+    return setup_with(&(struct qos_classes){0});
+}
+
+/* Priority 7 is strict, 3 has 60 percent, the others 40. */
+static int setup_classes(void **state)
+{
+    return setup_with(&(struct qos_classes){
+        .count = 3, .of_priority = {2, 2, 2, 1, 2, 2, 2, 0}, .percent = {0, 60, 40}});
+}
+#define CLASSES 3u
 
 static void sender_fini(struct sender *s)
 {
@@ -163,6 +178,8 @@ static void connect_sender(struct qp *qp, uint32_t type, union gid dgid, uint32_
                                 .dgid = dgid,
                                 .gid_type = GID_TYPE_ROCE_V2,
                                 .vlan = VLAN_NONE,
+                                .sl = w.pcp,
+                                .pcp = w.pcp,
                                 .hop_limit = 64};
     int rc = engine_qp_modify(w.e, qp, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
                               NULL, 5, w.now);
@@ -793,7 +810,133 @@ static void leaves_while_others_wait(void **state)
     always_send(&b, 1, 10);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+/* ---- traffic classes ---- */
+
+static struct sender *sender_of_class(struct share *share, uint8_t pcp)
+{
+    w.pcp = pcp;
+    return sender_of(share, SLOTS);
+}
+
+/* Programs are equal in a class, whatever they send in others; users' weights count there. */
+static void programs_in_classes(void **state)
+{
+    static struct share user[2][CLASSES], one[CLASSES], many[CLASSES], both[CLASSES];
+    struct sender *s[6];
+
+    share_init(user[0], w.e, NULL, 1);
+    share_init(user[1], w.e, NULL, 2);
+    program_init(one, user[0], 1);
+    program_init(many, user[0], 1);
+    program_init(both, user[1], 1);
+    s[0] = sender_of_class(one, 0);
+    s[1] = sender_of_class(many, 0);
+    s[2] = sender_of_class(many, 1);
+    s[3] = sender_of_class(both, 2);
+    s[4] = sender_of_class(both, 3);
+    s[5] = sender_of_class(many, 3);
+    always_send(s, ARRAY_SIZE(s), 8000);
+    assert_ratio(sent_by(s[0]), sent_by(s[1]) + sent_by(s[2]), 1);
+    assert_ratio(sent_by(s[3]), sent_by(s[0]), 4);
+    assert_ratio(sent_by(s[4]), sent_by(s[5]), 2);
+    assert_ratio(sent_by(s[4]) + sent_by(s[5]),
+                 sent_by(s[0]) + sent_by(s[1]) + sent_by(s[2]) + sent_by(s[3]), 1.5);
+}
+
+/* A strict class goes first, also in the middle of others' work, and without competitors. */
+static void strict_class(void **state)
+{
+    static struct share program[2][CLASSES];
+    struct sender *s[2], *first;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        program_init(program[i], NULL, 1);
+        s[i] = sender_of_class(program[i], i ? 3 : 0);
+    }
+    first = sender_of_class(program[0], 7);
+    for (unsigned i = 1; i < 200; i++) {
+        always_send(s, ARRAY_SIZE(s), i % 3);
+        post(first, 20);
+        always_send(s, ARRAY_SIZE(s), 1);
+        assert_int_equal(sent_by(first), 20 * i);
+    }
+}
+
+/* A program that owes in one class does not wait with its doorbells: they may be for another. */
+static void doorbells_of_all_classes(void **state)
+{
+    static struct share program[2][CLASSES];
+    struct sender *s[2];
+    unsigned waits = 0;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        program_init(program[i], NULL, 1);
+        s[i] = sender_of_class(program[i], 0);
+    }
+    always_send(s, ARRAY_SIZE(s), 10);
+    share_charge(&program[0][2], SHARE_QUANTUM * 10);
+    for (unsigned i = 0; i < 1000; i++)
+        assert_false(share_must_wait(program[0]));
+    for (unsigned i = 0; i < 1000; i++) { /* a storm waits */
+        if (share_must_wait(program[0]))
+            waits++;
+        else
+            share_charge(program[0], SHARE_QUANTUM);
+        always_send(s, ARRAY_SIZE(s), 1);
+    }
+    assert_in_range(waits, 300, 700);
+}
+
+/* Nothing of a program is left in any class. */
+static void leaves_classes(void **state)
+{
+    static struct share user[CLASSES], stays[CLASSES];
+    struct share *gone = calloc(CLASSES, sizeof(*gone));
+    struct sender *s[4];
+    uint64_t before;
+
+    share_init(user, w.e, NULL, 1);
+    share_init(gone, w.e, user, 1);
+    share_join(gone);
+    program_init(stays, NULL, 1);
+    s[0] = sender_of_class(stays, 0);
+    s[1] = sender_of_class(gone, 0);
+    s[2] = sender_of_class(gone, 3);
+    s[3] = sender_of_class(gone, 7);
+    always_send(s, ARRAY_SIZE(s), 10);
+    for (unsigned i = 1; i < ARRAY_SIZE(s); i++)
+        sender_fini(s[i]);
+    share_leave(gone);
+    memset(gone, 0xEE, CLASSES * sizeof(*gone));
+    memset(user, 0xEE, sizeof(user));
+    free(gone);
+    before = sent_by(s[0]);
+    always_send(s, 1, 100);
+    assert_int_equal(sent_by(s[0]) - before, 100 * FRAME_BURST);
+}
+
+/* Another program has it from now on, in the same class. */
+static void another_program(void **state)
+{
+    static struct share program[3][CLASSES];
+    struct sender *s[3];
+    uint64_t before;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        program_init(program[i], NULL, 1);
+        s[i] = sender_of_class(program[i], 3);
+    }
+    always_send(s, ARRAY_SIZE(s), 10);
+    engine_qp_set_shares(w.e, s[0]->qp, program[1]);
+    before = sent_by(s[0]);
+    always_send(s, ARRAY_SIZE(s), 3000);
+    assert_ratio(sent_by(s[2]), 2 * (sent_by(s[0]) - before), 1);
+    assert_true(counter_get(&program[0][1].spent) < counter_get(&program[1][1].spent) / 50);
+    assert_int_equal(counter_get(&program[1][0].spent) + counter_get(&program[1][2].spent), 0);
+}
+
+#define TEST(f)         cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CLASSES_TEST(f) cmocka_unit_test_setup_teardown(f, setup_classes, teardown)
 
 int main(void)
 {
@@ -816,7 +959,12 @@ int main(void)
                                        TEST(flushes_take_turns),
                                        TEST(rts_after_a_long_flush),
                                        TEST(empty_turns_are_bounded),
-                                       TEST(leaves_while_others_wait)};
+                                       TEST(leaves_while_others_wait),
+                                       CLASSES_TEST(programs_in_classes),
+                                       CLASSES_TEST(strict_class),
+                                       CLASSES_TEST(doorbells_of_all_classes),
+                                       CLASSES_TEST(leaves_classes),
+                                       CLASSES_TEST(another_program)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,24 @@ static const char *const bad[][3] = {
     {OK "dscp.0 = 46 64\n", "[port.0] dscp.0", "from 0 to 63"},
     {OK "dscp.0 = -1 4\n", "[port.0] dscp.0", "from 0 to 63"},
     {OK "dscp.0 = 46 26\ndscp.1 = 46 27\n", "[port.0] dscp.1", "repeats"},
+    {OK "ets =\n", "[port.0] ets", "no value"},
+    {OK "ets = 0\n", "[port.0] ets", "PRIORITIES:strict or PRIORITIES:PERCENT"},
+    {OK "ets = 0: 100\n", "[port.0] ets", "from 1 to 100, not \"\""},
+    {OK "ets = :strict\n", "[port.0] ets", "from 0 to 7, not \"\""},
+    {OK "ets = 0,:strict\n", "[port.0] ets", "from 0 to 7, not \"\""},
+    {OK "ets = 8:strict 0:100\n", "[port.0] ets", "from 0 to 7, not \"8\""},
+    {OK "ets = 0,-1:strict\n", "[port.0] ets", "from 0 to 7, not \"-1\""},
+    {OK "ets = 0:Strict\n", "[port.0] ets", "not \"Strict\""},
+    {OK "ets = 0:0 1:100\n", "[port.0] ets", "from 1 to 100, not \"0\""},
+    {OK "ets = 0:101\n", "[port.0] ets", "from 1 to 100, not \"101\""},
+    {OK "ets = 0:60 1:39\n", "[port.0] ets", "100 percent in all, not 99"},
+    {OK "ets = 0:60 1:60 7:strict\n", "[port.0] ets", "100 percent in all, not 120"},
+    {OK "ets = 3:60 5:40\n", "[port.0] ets", "must name priority 0"},
+    {OK "ets = 0:60 1:20 0:20\n", "[port.0] ets", "names the priority 0 twice"},
+    {OK "ets = 0,2,2:100\n", "[port.0] ets", "names the priority 2 twice"},
+    {OK "ets = 0:strict 1:strict 2:strict 3:strict 4:strict 5:strict 6:strict 7:strict 0:strict\n",
+     "[port.0] ets", "names the priority 0 twice"},
+    {OK "ets = 0:strict\nets = 0:100\n", "[port.0] ets", "twice"},
     {OK "entropy = linux\n", "[port.0] entropy", "\"linux\""},
     {OK "entropy = kernel rfc\n", "[port.0] entropy", "kernel, rfc, spray or fixed:PORT"},
     {OK "entropy =\n", "[port.0] entropy", "must be kernel"},
@@ -417,6 +435,30 @@ static void test_qos_keys(void **state)
     assert_int_equal(m->dscp[46], 26);
     assert_int_equal(m->dscp[0], 63);
     assert_int_equal(m->dscp[26], 26);
+}
+
+static void test_ets_key(void **state)
+{
+    static const struct {
+        const char *text;
+        struct qos_classes is;
+    } good[] = {
+        {"", {0}},
+        {"ets = 0:strict\n", {1, {0}, {0}}},
+        {"ets = 0:100\n", {1, {0}, {100}}},
+        {"ets = 0:strict 3:60 5:40\n", {3, {0, 0, 0, 2, 0, 1, 0, 0}, {0, 40, 60}}},
+        {"ets = 0:40 7:strict 3,4:60\n", {3, {2, 2, 2, 1, 1, 2, 2, 0}, {0, 60, 40}}},
+        {"ets = 1:strict 0,2:strict 7:strict\n", {3, {1, 2, 1, 1, 1, 1, 1, 0}, {0, 0, 0}}},
+        {"ets = 7:1 0:90 1:1 2:1 3:3 4:1 5:1 6:2\n",
+         {8, {7, 6, 5, 4, 3, 2, 1, 0}, {1, 2, 1, 1, 3, 1, 1, 90}}},
+    };
+    char text[256];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(good); i++) {
+        snprintf(text, sizeof(text), OK "%s", good[i].text);
+        assert_int_equal(load(text), 0);
+        assert_memory_equal(&config.port[0].classes, &good[i].is, sizeof(good[i].is));
+    }
 }
 
 static void test_entropy_keys(void **state)
@@ -665,6 +707,7 @@ int main(void)
         cmocka_unit_test(test_port_defaults),
         cmocka_unit_test(test_addresses_of_others),
         cmocka_unit_test(test_qos_keys),
+        cmocka_unit_test(test_ets_key),
         cmocka_unit_test(test_entropy_keys),
         cmocka_unit_test(test_congestion_keys),
         cmocka_unit_test(test_control_keys),

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The traffic class of a queue pair: which of its program's shares it is in. */
+#include "engine_private.h"
+#include "id_tables.h"
+#include "wqe.h"
+
+/* Where the next datagram of a UD queue pair is to go, as far as is known before its turn; NULL:
+ * there is none. */
+static const struct address_handle *next_handle(const struct engine *e, const struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+
+    if (req->send != req->head)
+        return ah_find(e->cfg.ahs, slot_at(req, req->send)->wqe.h.ud.ah, qp->pd);
+    if (req->slot_count && work_queue_pending(&req->sq) > 0)
+        return ah_find(e->cfg.ahs, send_wqe_peek_handle(&req->sq), qp->pd);
+    return NULL;
+}
+
+/* The priority of what qp sends next. False: a queue pair for datagrams has none. */
+static bool priority_of(const struct engine *e, const struct qp *qp, uint8_t *priority)
+{
+    const struct address_handle *ah;
+
+    *priority = qp->av.pcp;
+    if (qp->service != PKT_UD)
+        return true;
+    ah = next_handle(e, qp);
+    if (ah)
+        *priority = address_handle_vector(ah)->pcp;
+    return ah;
+}
+
+/* A queue pair without a datagram is in the first class: when it gets one it is soon looked at. */
+struct share *share_of(struct engine *e, const struct qp *qp)
+{
+    const struct qos_classes *c = &e->cfg.classes;
+    struct share *first = qp->shares ? &qp->shares[e->cfg.lane * share_count(c)] : e->own;
+    uint8_t priority;
+
+    if (!c->count || !priority_of(e, qp, &priority))
+        return first;
+    return &first[c->of_priority[priority % QOS_PRIORITIES]];
+}
+
+bool share_set_class(struct engine *e, struct qp *qp)
+{
+    struct share *to = share_of(e, qp);
+    bool ready = qp->in_tx_list;
+
+    if (to == qp->share)
+        return false;
+    engine_tx_idle(e, qp);
+    qp->share = to;
+    if (ready)
+        engine_tx_ready(e, qp);
+    return true;
+}
