@@ -182,12 +182,15 @@ void ah_table_destroy(struct ah_table *t);
  * @param t  The table that gets it.
  * @param pd  Its protection domain.
  * @param av  Where its packets go; copied.
+ * @param rate  All datagrams to there leave at this rate at most, of all queue pairs together: bits
+ *     per second from the Ethernet header on; 0: at any.
  * @param err  Set when the result is NULL.
  * @return  The handle; NULL and -ENOMEM, -ENOSPC (no number is free) or -EINVAL (as
  *     encap_template_make).
  */
 struct address_handle *address_handle_create(struct ah_table *t, uint32_t pd,
-                                             const struct address_vector *av, int *err);
+                                             const struct address_vector *av, uint64_t rate,
+                                             int *err);
 /**
  * Take a handle out of its table: work requests no longer find it. Control thread.
  *

@@ -232,7 +232,7 @@ static void connect_to(struct side *s, const struct side *peer)
         if (engine_qp_modify(s->e, s->qp, &a, m, m & QPA_AV ? &av : NULL, 5, 1))
             exit(1);
     }
-    ah = address_handle_create(s->ahs, PD, &av, &err);
+    ah = address_handle_create(s->ahs, PD, &av, 0, &err);
     s->ah = address_handle_number(ah);
 }
 

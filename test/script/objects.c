@@ -267,7 +267,7 @@ void st_ah(struct script *s)
     av = route(s, &c);
     if (to && gid_parse(&av.dgid, to))
         fail(s, "script: '%s' is no address", to);
-    ah = address_handle_create(s->ahs, c.pd, &av, &err);
+    ah = address_handle_create(s->ahs, c.pd, &av, 0, &err);
     if (!ah)
         fail(s, "ah_create: %d", err);
     object_add(s, OBJ_AH, name, ah);

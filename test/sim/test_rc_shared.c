@@ -44,7 +44,7 @@ static void destroyed_handle_is_not_found(void **state)
     uint32_t number;
     int err;
 
-    ah = address_handle_create(t, KIT_PD, &av, &err);
+    ah = address_handle_create(t, KIT_PD, &av, 0, &err);
     assert_non_null(ah);
     number = address_handle_number(ah);
     assert_ptr_equal(ah_find(t, number, KIT_PD), ah);

@@ -84,7 +84,7 @@ static uint32_t ah_number(struct run *r, const struct address_vector *av)
             return address_handle_number(r->path[i].ah);
     if (r->paths == MAX_AHS)
         return 0;
-    ah = address_handle_create(r->ahs, REPLAY_PD, av, &err);
+    ah = address_handle_create(r->ahs, REPLAY_PD, av, 0, &err);
     if (ah == NULL)
         return 0;
     ENSURE_ROOM(r->path, r->paths, r->path_room);

@@ -10,6 +10,15 @@
 #include "net/resolve.h"
 #include "objects/pd_mr.h"
 #include "objects/qp_object.h"
+#include "static_rate.h"
+
+/* Of the path, where the port is faster; else 0. */
+static uint64_t rate_of(const struct device *d, const struct ah_attr *attr)
+{
+    uint64_t rate = static_rate_mbps(attr->static_rate) * UINT64_C(1000000);
+
+    return rate < d->congestion.line ? rate : 0;
+}
 
 int ah_create(struct session *sn, struct ctl_call *call)
 {
@@ -31,7 +40,7 @@ int ah_create(struct session *sn, struct ctl_call *call)
     if (!ah)
         return -ENOMEM;
     ah->handle = address_handle_create(sn->device->ahs, pd_number(container_of(pd, struct pd, o)),
-                                       &av, &err);
+                                       &av, rate_of(sn->device, &rq->attr), &err);
     if (!ah->handle) {
         object_destroy(&ah->o);
         return err == -EINVAL ? -EINVAL : -ENOMEM;

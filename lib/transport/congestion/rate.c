@@ -182,9 +182,13 @@ int rate_check_limit(const struct qp *qp, const struct qp_attr *attr)
 
 void rate_set_limit(struct engine *e, struct qp *qp, uint64_t limit)
 {
+    bool waits = qp->pace.tick && qp->pace.deadline != NS_NEVER;
+
     cc_set_limit(&qp->cc, limit, e->now);
     if (!cc_is_limited(&qp->cc)) {
         end_pacing(e, qp);
+        if (waits) /* it may not have to any more, or for an address handle's rate alone */
+            engine_tx_ready(e, qp);
     } else {
         qp->req.paced = true;
         engine_tx_ready(e, qp);

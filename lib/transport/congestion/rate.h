@@ -3,7 +3,8 @@
  * The reaction point (A17.9.3): a queue pair that gets CNPs has a controller (lib/cc) from the
  * first one on, until it may send at the rate of the line again. Controllers that work by delay are
  * there from the first packet on, and bound the window, too. A queue pair may have a limit of its
- * own as well (IBV_QP_RATE_LIMIT), and so may its path (static_rate). In between its turns to send
+ * own as well (IBV_QP_RATE_LIMIT), and so may its path (static_rate); for those of address handles
+ * see req_ud.c. In between its turns to send
  * ask here, for requests and responses to READs (not where the delay alone decides); acknowledges
  * and CNPs are not held back.
  */

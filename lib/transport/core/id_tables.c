@@ -50,14 +50,17 @@ void ah_table_destroy(struct ah_table *t)
 }
 
 struct address_handle *address_handle_create(struct ah_table *t, uint32_t pd,
-                                             const struct address_vector *av, int *err)
+                                             const struct address_vector *av, uint64_t rate,
+                                             int *err)
 {
     struct address_handle *ah = calloc(1, sizeof(*ah));
 
     *err = -ENOMEM;
     if (!ah)
         return NULL;
-    ah->pd = pd;
+    ah->pd = rate ? PD_NONE : pd;
+    ah->limited_pd = rate ? pd : PD_NONE;
+    ah->pace.rate = rate;
     ah->av = *av;
     *err = encap_template_make(&ah->encap, av);
     if (!*err)
@@ -101,4 +104,11 @@ const struct address_handle *ah_find(const struct ah_table *t, uint32_t handle, 
         t ? id_table_lookup((const struct id_table *)t, handle) : NULL;
 
     return ah && ah->pd == pd ? ah : NULL;
+}
+
+struct address_handle *ah_find_limited(const struct ah_table *t, uint32_t handle, uint32_t pd)
+{
+    struct address_handle *ah = t ? id_table_lookup((const struct id_table *)t, handle) : NULL;
+
+    return ah && ah->limited_pd == pd ? ah : NULL;
 }

@@ -4,6 +4,14 @@
 #include "id_tables.h"
 #include "wqe.h"
 
+static const struct address_handle *handle_of(const struct engine *e, const struct qp *qp,
+                                              uint32_t number)
+{
+    const struct address_handle *ah = ah_find(e->cfg.ahs, number, qp->pd);
+
+    return ah ? ah : ah_find_limited(e->cfg.ahs, number, qp->pd);
+}
+
 /* Where the next datagram of a UD queue pair is to go, as far as is known before its turn; NULL:
  * there is none. */
 static const struct address_handle *next_handle(const struct engine *e, const struct qp *qp)
@@ -11,9 +19,9 @@ static const struct address_handle *next_handle(const struct engine *e, const st
     const struct requester *req = &qp->req;
 
     if (req->send != req->head)
-        return ah_find(e->cfg.ahs, slot_at(req, req->send)->wqe.h.ud.ah, qp->pd);
+        return handle_of(e, qp, slot_at(req, req->send)->wqe.h.ud.ah);
     if (req->slot_count && work_queue_pending(&req->sq) > 0)
-        return ah_find(e->cfg.ahs, send_wqe_peek_handle(&req->sq), qp->pd);
+        return handle_of(e, qp, send_wqe_peek_handle(&req->sq));
     return NULL;
 }
 

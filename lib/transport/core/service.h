@@ -8,7 +8,8 @@
 struct service_ops {
     /* Admits, places and commits a request that has passed rx_validate. job: its rx_job. */
     void (*rx_request)(struct engine *e, struct qp *qp, unsigned job);
-    /* Builds the packet at the sending position; false: its slot has failed. */
+    /* Builds the packet at the sending position; false: its slot has failed, or its time has not
+     * come (UD), and a timer will tell. */
     bool (*tx_request)(struct engine *e, struct qp *qp, struct tx_job *job);
     /* The queue pair is in error: completes its receive WQEs as flushed, the one in use with
      * `status`. */

@@ -18,6 +18,20 @@ static uint16_t source_port(const struct engine *e, const struct qp *qp, const s
     return entropy_port(sport_policy(e, qp), &flow);
 }
 
+/* A datagram by a handle that has a rate (volume 1, 9.11), of bth_len bytes from the BTH on. False:
+ * it waits, and those behind it, too. */
+static bool may_leave(struct engine *e, struct qp *qp, struct address_handle *ah, size_t bth_len)
+{
+    ns_t next = pace_next(&ah->pace);
+
+    if (next > e->now) {
+        timer_arm(&e->wheel, &qp->pace, TIMER_PACE, next, e->now);
+        return false;
+    }
+    pace_charge(&ah->pace, ah->encap.len + bth_len, e->now);
+    return true;
+}
+
 bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
 {
     struct requester *req = &qp->req;
@@ -29,9 +43,16 @@ bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
     uint8_t *bth;
 
     if (!ah) {
-        s->status = WC_LOC_QP_OP_ERR;
-        engine_touch(e, qp);
-        return false;
+        struct address_handle *limited = ah_find_limited(e->cfg.ahs, w->ud.ah, qp->pd);
+
+        if (!limited) {
+            s->status = WC_LOC_QP_OP_ERR;
+            engine_touch(e, qp);
+            return false;
+        }
+        if (!may_leave(e, qp, limited, pkt_len(p.opcode, s->len)))
+            return false;
+        ah = limited;
     }
     req_start_slot(req, s);
     p.pkey = PKEY_DEFAULT;

@@ -80,7 +80,8 @@ uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s);
 
 /* Builds the packet at the sending position into job->frame; false: the slot has failed. */
 bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job);
-/* The same for UD (req_ud.c): one packet, which the WQE addresses. */
+/* The same for UD (req_ud.c): one packet, which the WQE addresses. False also: its address handle's
+ * rate does not let it leave yet. */
 bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job);
 
 /* The payload of the packet at the sending position, padded: copied to `payload`, or noted in the

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kit_internal.h"
+#include "static_rate.h"
 
 struct kit_ah {
     struct address_handle *ah;
@@ -58,12 +59,12 @@ int kit_srq_post(struct kit_srq *srq, uint64_t wr_id, const struct sge *sge, uns
     return 0;
 }
 
-static uint32_t create_ah(struct kit_node *from, const struct address_vector *av)
+static uint32_t create_ah(struct kit_node *from, const struct address_vector *av, uint64_t rate)
 {
     struct kit_ah *ah = kit_alloc(sizeof(*ah));
     int err = 0;
 
-    ah->ah = address_handle_create(from->ahs, KIT_PD, av, &err);
+    ah->ah = address_handle_create(from->ahs, KIT_PD, av, rate, &err);
     if (!ah->ah)
         kit_fail("address_handle_create: %d", err);
     ah->next = from->ah;
@@ -80,7 +81,7 @@ uint32_t kit_ah_with(struct kit_node *from, const struct kit_node *to, const str
 {
     struct address_vector av = kit_route(from, to, path);
 
-    return create_ah(from, &av);
+    return create_ah(from, &av, static_rate_mbps(path->static_rate) * UINT64_C(1000000));
 }
 
 uint32_t kit_ah_to_group(struct kit_node *from, const union gid *group, enum kit_gid gid)
@@ -89,7 +90,7 @@ uint32_t kit_ah_to_group(struct kit_node *from, const union gid *group, enum kit
 
     av.dgid = *group;
     gid_multicast_mac(group, av.dmac);
-    return create_ah(from, &av);
+    return create_ah(from, &av, 0);
 }
 
 struct kit_mw *kit_mw_create(struct kit_node *n, enum mem_kind kind)

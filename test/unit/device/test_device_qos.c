@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "control/device_state.h"
 #include "device_app.h"
+#include "id_tables.h"
 
 #define GRH       40
 #define BOTH      (1u << GID_TYPE_ROCE_V1 | 1u << GID_TYPE_ROCE_V2)
@@ -254,6 +256,33 @@ static void test_untagged_priority(void **state)
     json_decref(port);
 }
 
+/* The rate of an address handle's path limits it where the port is faster. */
+static void test_rates_of_handles(void **state)
+{
+    static const struct {
+        uint8_t code;
+        uint64_t rate;
+    } wanted[] = {
+        {0, 0},  {2, UINT64_C(2500000000)}, {5, UINT64_C(5000000000)}, {3, 0}, {7, 0}, {99, 0},
+        {255, 0}};
+    const struct port_address a[] = {address("10.0.0.1", VLAN_NONE)};
+
+    open_config((struct port_config){
+        .address = a, .addresses = 1, .congestion = {.line = UINT64_C(10000000000)}});
+    for (unsigned i = 0; i < ARRAY_SIZE(wanted); i++) {
+        struct ah_attr attr = path("10.0.0.1", 0, 0, 0);
+        const struct address_handle *limited;
+        uint32_t number, handle;
+
+        attr.static_rate = wanted[i].code;
+        handle = app_ah_by(&app, app.pd, attr, &number);
+        limited = ah_find_limited(rnic->device[0]->ahs, number, app.pd);
+        assert_int_equal(limited ? limited->pace.rate : 0, wanted[i].rate);
+        assert_int_equal(!ah_find(rnic->device[0]->ahs, number, app.pd), limited != NULL);
+        assert_int_equal(app_call_handle(&app, CTL_DESTROY_AH, handle), 0);
+    }
+}
+
 static void test_bad_service_level(void **state)
 {
     const struct port_address a[] = {address("10.0.0.1", VLAN_NONE)};
@@ -448,6 +477,7 @@ int main(void)
         T(test_one_version),
         T(test_service_levels),
         T(test_untagged_priority),
+        T(test_rates_of_handles),
         T(test_bad_service_level),
         T(test_link_local_of_the_loopback_device),
         T(test_groups_of_version_1),
