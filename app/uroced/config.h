@@ -47,6 +47,7 @@ struct uroced_port {
     unsigned repath; /* 0: never */
     bool selective;
     struct congestion_config congestion;
+    enum pktio_pause flow_control;
     uint64_t max_rate;                              /* bits per second; 0: none */
     uint64_t dscp_set;                              /* code points that have a key */
     char capture[256];                              /* file to write its frames to, or "" */

@@ -220,6 +220,21 @@ static int read_max_rate(struct reader *r, const char *value)
     return err;
 }
 
+static int read_flow_control(struct reader *r, const char *value)
+{
+    static const char *const name[] = {[PKTIO_PAUSE_OFF] = "off",
+                                       [PKTIO_PAUSE_RX] = "rx",
+                                       [PKTIO_PAUSE_TX] = "tx",
+                                       [PKTIO_PAUSE_BOTH] = "both"};
+
+    for (unsigned i = PKTIO_PAUSE_OFF; i < ARRAY_SIZE(name); i++)
+        if (!strcmp(value, name[i])) {
+            r->port->flow_control = (enum pktio_pause)i;
+            return 0;
+        }
+    return config_fail(r, "must be off, rx, tx or both, not \"%s\"", value);
+}
+
 static int read_segmentation(struct reader *r, const char *value)
 {
     bool yes = true;
@@ -348,6 +363,7 @@ int config_port_key(struct reader *r, const char *value)
         {"repath", false, read_repath},
         {"selective_repeat", false, read_selective_repeat},
         {"max_rate", false, read_max_rate},
+        {"flow_control", false, read_flow_control},
         {"ecn", false, read_ecn},
         {"cnp", false, read_cnp},
         {"control", false, read_control},

@@ -236,6 +236,10 @@ static int choose_addresses(struct reader *r)
     struct uroced_port *p = r->port;
     bool loopback = !strcmp(p->device, CONFIG_DEVICE_LOOPBACK);
 
+    if (p->flow_control && (loopback || !strcmp(p->device, CONFIG_DEVICE_SOCKET))) {
+        r->key = "flow_control";
+        return config_fail(r, "is for ports with a link: no pause frame reaches this device");
+    }
     if (!strcmp(p->device, CONFIG_DEVICE_SOCKET))
         return check_socket(r);
     if (p->no_segmentation) {

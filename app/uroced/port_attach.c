@@ -130,6 +130,7 @@ static int add_port(const struct port_attach_config *c, struct pktio *io,
                              .selective = p->selective,
                              .congestion = p->congestion,
                              .max_rate = p->max_rate,
+                             .flow_control = p->flow_control,
                              .detect_duplicates = p->detect_duplicates};
     int err;
 

@@ -75,7 +75,8 @@ struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned l
                         char *error, size_t size)
 {
     unsigned n = p->queues ? min_of(p->queues, queues) : queues;
-    struct pktio_ethdev_config ec = {.device = p->device, .queues = n, .mtu = p->mtu};
+    struct pktio_ethdev_config ec = {
+        .device = p->device, .queues = n, .mtu = p->mtu, .pause = p->flow_control};
     struct pktio *io = port_is_loopback(p) ? open_loopback(p, n, loopback, error, size)
                        : port_is_socket(p) ? open_socket(p, error, size)
                                            : pktio_ethdev_open(&ec, error, size);

@@ -22,6 +22,15 @@
 /** A port. */
 struct pktio;
 
+/** Flow control by pause frames (IEEE 802.3, annex 31B). */
+enum pktio_pause {
+    PKTIO_PAUSE_DEFAULT, /**< as the port has it */
+    PKTIO_PAUSE_OFF,
+    PKTIO_PAUSE_RX,   /**< pause frames from the link are heeded */
+    PKTIO_PAUSE_TX,   /**< a port whose receive queues fill up sends some */
+    PKTIO_PAUSE_BOTH, /**< both */
+};
+
 /** What a port is. */
 struct pktio_info {
     uint8_t mac[6];
@@ -40,6 +49,7 @@ struct pktio_info {
      * but the port's own are behind it. */
     bool routed;
     uint8_t router[6];
+    enum pktio_pause pause; /**< what the port itself was told to do */
 };
 
 /** Answer of wake_fd: frames arrive without a wakeup, and the queue is polled from time to time. */

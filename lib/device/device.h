@@ -130,6 +130,9 @@ struct port_config {
     struct entropy_policy entropy;       /**< of UDP source ports; zeroed: the kernel's */
     struct congestion_config congestion; /**< zeroed: marks are counted only */
     uint64_t max_rate; /**< bits per second that the port sends at most; 0: as fast as it can */
+    /** What was asked for: pause frames that the port should heed, and does not by itself
+     * (pktio_info.pause), are heeded by the engines. */
+    enum pktio_pause flow_control;
     unsigned repath;   /**< timeouts after which a connection changes its port; 0: never */
     bool selective; /**< ask peers whether they take and send maps of kept packets, and do if asked
                      */

@@ -11,6 +11,7 @@
 #include "common.h"
 #include "encap.h"
 #include "fuzz.h"
+#include "pause.h"
 #include "pkt.h"
 #include "rss_frame.h"
 
@@ -29,6 +30,18 @@ static struct gid_table gids = {
             {.gid.raw = {[15] = 2}, .type = GID_TYPE_ROCE_V1, .valid = true, .vlan = VLAN_NONE},
         },
 };
+
+/* A frame that makes the port pause is no packet. */
+static void check_pause(const uint8_t *data, size_t size, const struct encap_port *port)
+{
+    struct encap_view view;
+    uint16_t quanta;
+
+    if (!pause_parse(&quanta, data, (uint32_t)size, port->mac))
+        return;
+    REQUIRE(size >= 18 && quanta == get_be16(data + 16));
+    REQUIRE(encap_rx(&view, data, size, port));
+}
 
 /* One frame, taken apart. */
 struct taken {
@@ -149,6 +162,7 @@ static void try_frame(const uint8_t *data, size_t size)
     uint8_t *frame, *again;
     bool taken = take(&first, data, size, &any);
 
+    check_pause(data, size, &port);
     if (take(&second, data, size, &port))
         REQUIRE(taken);
     check_spread(&first, taken, data, size);

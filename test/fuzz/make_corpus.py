@@ -86,6 +86,8 @@ def packet_corpus(vectors):
             yield with_map(ack, words)
     for opcode in range(256):
         yield with_opcode(first, opcode)
+    for quanta in (b"\0\0", b"\xff\xff"):
+        yield bytes.fromhex("0180c2000001") + first[6:12] + b"\x88\x08\0\1" + quanta
 
 
 def send_entry(opcode, flags, sges, inline=b""):
@@ -258,6 +260,7 @@ def config_corpus(vectors):
         "priority_to_sl": ("0 1 2 3 4 5 6 15",),
         "dscp.0": ("46 26", "64 0"),
         "ets": ("0:strict 3:60 5:40", "7:strict 0,1,2:30 3:70", "0:50 1:51"),
+        "flow_control": ("rx", "both", "on"),
         "entropy": ("kernel", "rfc", "spray", "fixed:0xc000", "fixed:49151"),
         "repath": ("3", "8"),
         "queues": ("2", "0"),

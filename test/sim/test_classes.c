@@ -43,7 +43,7 @@ static void start(const struct qos_classes *classes, unsigned node)
 
     memset(&w, 0, sizeof(w));
     w.k = kit_create(&(struct kit_config){.seed = 1, .link = {link, link}, .classes = *classes});
-    w.ceiling = tx_ceiling_create(LINE);
+    w.ceiling = tx_ceiling_create(LINE, 0);
     assert_non_null(w.ceiling);
     w.k->node[node].engine->cfg.ceiling = w.ceiling;
     for (unsigned i = 0; i < 2; i++)

@@ -213,7 +213,7 @@ static void ceiling(void **state)
 
     for (unsigned i = 0; i < ARRAY_SIZE(mbps); i++) {
         uint64_t rate = mbps[i] * UINT64_C(1000000);
-        struct tx_ceiling *c = tx_ceiling_create(rate), *d = tx_ceiling_create(rate);
+        struct tx_ceiling *c = tx_ceiling_create(rate, 0), *d = tx_ceiling_create(rate, 0);
         ns_t length = mbps[i] < 100 ? 20 * NS_PER_SEC : 100 * NS_PER_MS;
 
         assert_non_null(c);

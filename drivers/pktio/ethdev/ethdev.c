@@ -221,6 +221,11 @@ static int start_port(struct ethdev *d, struct opening *o)
     if (ret)
         return fail(o, "%s: does not start: %s", d->name, strerror(-ret));
     d->started = true;
+    ret = ethdev_pause(d, o->config->pause);
+    if (ret)
+        return fail(o, "%s: cannot set the flow control: %s", d->name,
+                    ret == -ENOTSUP ? "the device has none that sends pause frames"
+                                    : strerror(-ret));
     ethdev_rss_start(d);
     rte_eth_macaddr_get(d->port, &mac);
     /* net_ring has no MAC, and a zero MAC is not valid. */
@@ -289,6 +294,7 @@ static void ethdev_info(struct pktio *io, struct pktio_info *info)
     snprintf(info->name, sizeof(info->name), "%s", d->name);
     snprintf(info->netdev, sizeof(info->netdev), "%s", d->netdev);
     info->ifindex = d->ifindex;
+    info->pause = d->pause;
 }
 
 static const struct pktio_counters *ethdev_counters(struct pktio *io, unsigned queue)

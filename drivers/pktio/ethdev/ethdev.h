@@ -20,6 +20,9 @@ struct pktio_ethdev_config {
      */
     unsigned queues;
     uint32_t mtu; /* 0: leave it unchanged */
+    /* What a port without flow control cannot do fails, but for PKTIO_PAUSE_OFF and _RX: the frames
+     * come up then, and pktio_info.pause stays PKTIO_PAUSE_DEFAULT. */
+    enum pktio_pause pause;
 };
 
 /*

@@ -87,6 +87,7 @@ struct ethdev {
     uint32_t mtu, mtu_before; /* before: see struct pktio_info */
     bool started;
     bool link_events; /* the port calls back when its link changes */
+    enum pktio_pause pause;
     char name[64];
     char netdev[IFNAMSIZ]; /* kernel interface below, or "" */
     uint32_t ifindex;
@@ -185,6 +186,10 @@ void ethdev_link_changed(struct ethdev *d);
 void ethdev_link_close(struct ethdev *d);
 int ethdev_link_fd(struct pktio *io);
 void ethdev_link_ack(struct pktio *io);
+
+/* ethdev_pause.c: of a started port. 0, or a negative errno: it cannot do that. */
+
+int ethdev_pause(struct ethdev *d, enum pktio_pause pause);
 
 /* ethdev_configure.c */
 /* Configures the port for d->queues and d->mtu. 0 or a negative errno. */

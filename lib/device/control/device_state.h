@@ -39,7 +39,9 @@ struct device {
     unsigned repath;
     struct congestion_config congestion;
     uint64_t max_rate;
-    struct tx_ceiling *ceiling; /* for max_rate */
+    struct tx_ceiling *ceiling; /* for max_rate and pause frames; or NULL */
+    enum pktio_pause flow_control;
+    bool pauses; /* pause frames that come up are heeded */
     struct device_net net;
     struct gsi gsi;
     /* gids.c */

@@ -171,14 +171,23 @@ static int make_secrets(const struct rnic *r, uint64_t secret[SECRETS][2])
     return 0;
 }
 
-/* A port with a ceiling is as fast as that, for its controllers too. */
+/* Whether pause frames are to be heeded that the port does not heed by itself. */
+static bool must_pause(const struct device *d)
+{
+    return (d->flow_control == PKTIO_PAUSE_RX || d->flow_control == PKTIO_PAUSE_BOTH) &&
+           d->info.pause != PKTIO_PAUSE_RX && d->info.pause != PKTIO_PAUSE_BOTH;
+}
+
+/* A port with a rate is as fast as that, for its controllers and its pauses, too. */
 static int create_ceiling(struct device *d, uint64_t rate)
 {
-    if (!rate)
+    d->pauses = must_pause(d);
+    if (!rate && !d->pauses)
         return 0;
     d->max_rate = rate;
-    d->congestion.line = min_of(d->congestion.line, rate);
-    d->ceiling = tx_ceiling_create(rate);
+    if (rate)
+        d->congestion.line = min_of(d->congestion.line, rate);
+    d->ceiling = tx_ceiling_create(rate, d->pauses ? d->congestion.line : 0);
     return d->ceiling ? 0 : -ENOMEM;
 }
 
@@ -298,6 +307,7 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
     else
         qos_map_default(&d->qos);
     d->classes = config->classes;
+    d->flow_control = config->flow_control;
     d->entropy = config->entropy;
     d->repath = config->repath;
     d->selective = config->selective;

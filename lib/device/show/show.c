@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ceiling.h"
 #include "control/session_state.h"
 #include "device_host.h"
 #include "objects/qp_object.h"
@@ -176,6 +177,12 @@ static json_t *show_counters(const struct device *d)
         json_object_set_new(o, "local", QUEUES(d, local));
         json_object_set_new(o, "rss_mismatch", QUEUES(d, rss_mismatch));
     }
+    if (d->pauses) {
+        struct tx_pauses p = tx_ceiling_pauses(d->ceiling, d->rnic->config.clock());
+
+        json_object_set_new(o, "rx_pause_frames", show_number(p.frames));
+        json_object_set_new(o, "tx_paused_ms", show_number(p.ns / NS_PER_MS));
+    }
     json_object_set_new(o, "drops", show_drops(d));
     return o;
 }
@@ -209,6 +216,21 @@ static json_t *show_congestion(const struct congestion_config *c)
                      "line_mbps", (json_int_t)(c->line / 1000000));
 }
 
+/* Nothing, where nothing was configured. */
+static void show_flow_control(json_t *port, const struct device *d)
+{
+    static const char *const name[] = {[PKTIO_PAUSE_OFF] = "off",
+                                       [PKTIO_PAUSE_RX] = "rx",
+                                       [PKTIO_PAUSE_TX] = "tx",
+                                       [PKTIO_PAUSE_BOTH] = "both"};
+
+    if (d->flow_control == PKTIO_PAUSE_DEFAULT)
+        return;
+    json_object_set_new(port, "flow_control", json_string(name[d->flow_control]));
+    if (d->flow_control != PKTIO_PAUSE_OFF)
+        json_object_set_new(port, "flow_control_by", json_string(d->pauses ? "uroced" : "port"));
+}
+
 json_t *show_port(const struct device *d)
 {
     struct pktio_info info;
@@ -224,6 +246,7 @@ json_t *show_port(const struct device *d)
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", show_number(d->repath));
     json_object_set_new(port, "congestion", show_congestion(&d->congestion));
+    show_flow_control(port, d);
     if (d->max_rate)
         json_object_set_new(port, "max_rate", json_integer((json_int_t)d->max_rate));
     json_object_set_new(port, "icrc", json_string(info.no_icrc ? "left out" : "always"));

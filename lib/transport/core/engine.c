@@ -142,6 +142,8 @@ void engine_timers(struct engine *e, ns_t now)
     struct timer *t;
 
     e->now = now;
+    if (e->ceiling_until <= now) /* the next call of engine_tx decides again */
+        e->ceiling_until = 0;
     while ((t = timer_expired(&e->wheel, now, &looks))) {
         if (t->kind == TIMER_CQ)
             cq_timer(e, t);

@@ -15,6 +15,7 @@
 #include "rx.h"
 #include "rx_forward.h"
 #include "service.h"
+#include "tx.h"
 
 /* ---- recognise ---- */
 
@@ -220,6 +221,8 @@ void rx_general(struct engine *e, unsigned i, struct frame *f, bool verified)
     e->forwarded = 0;
     if (reason == DROP_NONE)
         process_packet(e, i, f, verified);
+    else if (unlikely(e->cfg.ceiling) && tx_ceiling_take(e, f))
+        counter_inc(&e->counters.rx_punted);
     else if (is_punted(reason))
         raw_punt(e, f, reason);
     else

@@ -283,6 +283,43 @@ static void test_rates_of_handles(void **state)
     }
 }
 
+/* Pause frames are heeded where the port does not do so by itself; what does is shown. */
+static void test_flow_control_is_shown(void **state)
+{
+    static const struct {
+        enum pktio_pause asked;
+        const char *name, *by;
+    } wanted[] = {{PKTIO_PAUSE_DEFAULT, NULL, NULL},
+                  {PKTIO_PAUSE_OFF, "off", NULL},
+                  {PKTIO_PAUSE_TX, "tx", "port"},
+                  {PKTIO_PAUSE_RX, "rx", "uroced"},
+                  {PKTIO_PAUSE_BOTH, "both", "uroced"}};
+    const struct port_address a[] = {address("10.0.0.1", VLAN_NONE)};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(wanted); i++) {
+        json_t *port, *pauses;
+
+        if (i)
+            teardown(state);
+        open_config(
+            (struct port_config){.address = a, .addresses = 1, .flow_control = wanted[i].asked});
+        port = shown_port();
+        pauses = json_object_get(json_object_get(port, "counters"), "rx_pause_frames");
+        if (wanted[i].name)
+            assert_string_equal(json_string_value(json_object_get(port, "flow_control")),
+                                wanted[i].name);
+        else
+            assert_null(json_object_get(port, "flow_control"));
+        if (wanted[i].by)
+            assert_string_equal(json_string_value(json_object_get(port, "flow_control_by")),
+                                wanted[i].by);
+        else
+            assert_null(json_object_get(port, "flow_control_by"));
+        assert_int_equal(pauses != NULL, wanted[i].by && !strcmp(wanted[i].by, "uroced"));
+        json_decref(port);
+    }
+}
+
 static void test_bad_service_level(void **state)
 {
     const struct port_address a[] = {address("10.0.0.1", VLAN_NONE)};
@@ -478,6 +515,7 @@ int main(void)
         T(test_service_levels),
         T(test_untagged_priority),
         T(test_rates_of_handles),
+        T(test_flow_control_is_shown),
         T(test_bad_service_level),
         T(test_link_local_of_the_loopback_device),
         T(test_groups_of_version_1),

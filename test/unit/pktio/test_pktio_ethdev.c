@@ -61,6 +61,31 @@ static void assert_refused(const char *device, uint32_t mtu, const char *why)
     assert_non_null(strstr(error, why));
 }
 
+/* What a device without flow control cannot do is refused, and the frames come up. */
+static void test_flow_control(void **state)
+{
+    static const enum pktio_pause pause[] = {PKTIO_PAUSE_DEFAULT, PKTIO_PAUSE_OFF, PKTIO_PAUSE_RX,
+                                             PKTIO_PAUSE_TX, PKTIO_PAUSE_BOTH};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(pause); i++) {
+        struct pktio_ethdev_config config = {.device = "net_null7", .queues = 1, .pause = pause[i]};
+        char error[256] = "";
+        struct pktio *io = pktio_ethdev_open(&config, error, sizeof(error));
+        struct pktio_info info;
+
+        if (pause[i] == PKTIO_PAUSE_TX || pause[i] == PKTIO_PAUSE_BOTH) {
+            assert_null(io);
+            assert_non_null(strstr(error, "net_null7: cannot set the flow control: the device has "
+                                          "none that sends pause frames"));
+            continue;
+        }
+        assert_non_null(io);
+        io->ops->info(io, &info);
+        assert_int_equal(info.pause, PKTIO_PAUSE_DEFAULT);
+        io->ops->close(io);
+    }
+}
+
 /* Sends n frames to `to`; returns how many the port lent. */
 static unsigned send_frames(struct pktio *io, const uint8_t to[6], unsigned n, uint32_t len)
 {
@@ -785,6 +810,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sizes_follow_the_device),
         cmocka_unit_test(test_pool_covers_the_drivers_own_rings),
         cmocka_unit_test(test_mtu_limits),
+        cmocka_unit_test(test_flow_control),
         cmocka_unit_test(test_device_arguments),
         cmocka_unit_test(test_what_cannot_be_opened),
         cmocka_unit_test(test_full_rings_leave_buffers),

@@ -104,10 +104,14 @@ static struct app_qp qp;
 
 static int setup(void **state)
 {
+    struct port_address a = {.prefix = 8, .vlan = VLAN_NONE};
     int err;
 
+    gid_parse(&a.gid, "127.0.0.1");
     loop = event_loop_create(&err);
-    rnic = kit_rnic(loop, NULL);
+    rnic = kit_rnic_with(
+        loop, NULL,
+        (struct port_config){.address = &a, .addresses = 1, .flow_control = PKTIO_PAUSE_RX});
     app_open_as(&user, rnic, 4242);
     app_cq(&user, &cq, 64);
     assert_int_equal(app_qp(&user, &qp, QPT_RC, &cq, 0, 0), 0);
