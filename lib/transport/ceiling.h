@@ -27,8 +27,9 @@ struct tx_ceiling *tx_ceiling_create(uint64_t rate, uint64_t pause_line);
 
 /** What pause frames have done. */
 struct tx_pauses {
-    uint64_t frames; /**< received */
-    uint64_t ns;     /**< for which the port has paused */
+    uint64_t frames;          /**< received */
+    uint64_t ns;              /**< for which the port has paused */
+    uint64_t priority_frames; /**< received, of PFC */
 };
 
 /**

@@ -35,11 +35,12 @@ static struct gid_table gids = {
 static void check_pause(const uint8_t *data, size_t size, const struct encap_port *port)
 {
     struct encap_view view;
-    uint16_t quanta;
+    struct pause p;
 
-    if (!pause_parse(&quanta, data, (uint32_t)size, port->mac))
+    if (!pause_parse(&p, data, (uint32_t)size, port->mac))
         return;
-    REQUIRE(size >= 18 && quanta == get_be16(data + 16));
+    REQUIRE(size >= (p.by_priority ? 34 : 18) && (p.by_priority || !p.priorities));
+    REQUIRE(p.quanta[0] == get_be16(data + (p.by_priority ? 18 : 16)));
     REQUIRE(encap_rx(&view, data, size, port));
 }
 

@@ -88,6 +88,7 @@ def packet_corpus(vectors):
         yield with_opcode(first, opcode)
     for quanta in (b"\0\0", b"\xff\xff"):
         yield bytes.fromhex("0180c2000001") + first[6:12] + b"\x88\x08\0\1" + quanta
+        yield bytes.fromhex("0180c2000001") + first[6:12] + b"\x88\x08\1\1\0\x88" + quanta * 8
 
 
 def send_entry(opcode, flags, sges, inline=b""):

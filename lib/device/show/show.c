@@ -181,6 +181,7 @@ static json_t *show_counters(const struct device *d)
         struct tx_pauses p = tx_ceiling_pauses(d->ceiling, d->rnic->config.clock());
 
         json_object_set_new(o, "rx_pause_frames", show_number(p.frames));
+        json_object_set_new(o, "rx_pfc_frames", show_number(p.priority_frames));
         json_object_set_new(o, "tx_paused_ms", show_number(p.ns / NS_PER_MS));
     }
     json_object_set_new(o, "drops", show_drops(d));

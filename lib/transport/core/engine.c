@@ -97,6 +97,8 @@ static void set_engine(struct qp *qp, struct engine *e)
 /* Re-evaluates what qp can do in its state: there may be new work. */
 static void qp_kick(struct engine *e, struct qp *qp)
 {
+    if (unlikely(e->cfg.classes.count))
+        share_set_class(e, qp);
     if (qp_can_request(qp))
         engine_tx_ready(e, qp);
     else

@@ -131,6 +131,7 @@ struct engine {
     struct class_share class[QOS_PRIORITIES];
     unsigned class_mask; /* had work when it was looked at last */
     unsigned class_now;  /* whose turn it is */
+    unsigned classes_paused;
     uint64_t class_time;
 };
 
@@ -150,7 +151,7 @@ void share_pass_on(struct share *s);
 /* No program is engine.sole from now on, while page faults are charged. */
 void share_keep_credit(struct engine *e);
 /* The program whose queue pairs send next, when some queue pair is ready; engine.sole, if no other
- * program has work. */
+ * program has work. NULL: as share_next_class(). */
 struct share *share_next(struct engine *e);
 
 /* The classes of an engine, if it has any. */
@@ -158,7 +159,7 @@ void share_init_classes(struct engine *e);
 
 /* ---- core/share_class.c: engines with traffic classes ---- */
 
-/* The class that sends next: some queue pair is ready. */
+/* The class that sends next: some queue pair is ready. NULL: those that have work pause. */
 struct share *share_next_class(struct engine *e);
 /* Its turn was as many bytes. */
 void share_class_sent(struct engine *e, uint64_t bytes);

@@ -39,7 +39,7 @@ static bool priority_of(const struct engine *e, const struct qp *qp, uint8_t *pr
     return ah;
 }
 
-/* A queue pair without a datagram is in the first class: when it gets one it is soon looked at. */
+/* A queue pair without a datagram is in the first class, where it does not wait for others. */
 struct share *share_of(struct engine *e, const struct qp *qp)
 {
     const struct qos_classes *c = &e->cfg.classes;

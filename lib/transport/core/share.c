@@ -165,7 +165,7 @@ bool share_must_wait(struct share *s)
     struct engine *e = engine_of(s);
     struct share *owing = s;
 
-    if (e->sole == s)
+    if (e->sole == s || (e->classes_paused & 1)) /* it has no turns while its class pauses */
         return false;
     share_pass_on(s);
     while (owing->parent && (share_has_credit(owing) || !owing->weight))
@@ -232,6 +232,8 @@ struct share *share_next(struct engine *e)
     do { /* a user whose programs have all left is the next to leave */
         alone = !e->cfg.classes.count;
         s = likely(alone) ? &e->shares : share_next_class(e);
+        if (unlikely(!s))
+            return NULL;
         for (; (child = next_of(s)) && TAILQ_EMPTY(&child->qps); s = child)
             alone &= is_alone(child);
     } while (!child);

@@ -16,12 +16,13 @@ static bool before(uint64_t a, uint64_t b)
     return (int64_t)(a - b) < 0;
 }
 
-/* Whether class i has work; it has not had any since it was looked at last: it begins now. */
+/* Whether class i has work, and does not pause; it has not had any since it was looked at last: it
+ * begins now. */
 static bool has_work(struct engine *e, unsigned i)
 {
     struct class_share *c = &e->class[i];
 
-    if (!c->share.listed)
+    if (!c->share.listed || e->classes_paused >> i & 1)
         return false;
     if (TAILQ_EMPTY(&c->share.sparse) && TAILQ_EMPTY(&c->share.busy)) {
         TAILQ_REMOVE(c->share.listed, &c->share, link);
@@ -51,6 +52,8 @@ struct share *share_next_class(struct engine *e)
         mask |= 1u << i;
     }
     e->class_mask = mask;
+    if (!mask)
+        return NULL;
     e->class_now = next;
     if (e->cfg.classes.percent[next])
         e->class_time = e->class[next].time;

@@ -23,6 +23,8 @@ unsigned tx_take_answer(struct engine *e, struct qp *qp, struct frame *frame);
 unsigned tx_ceiling_admit(struct engine *e, unsigned n);
 /* Takes a received frame that is not RoCE, if it is a pause frame that is heeded. */
 bool tx_ceiling_take(struct engine *e, const struct frame *f);
+/* All classes that have work pause. */
+void tx_ceiling_wait(struct engine *e);
 /* These are sent. */
 void tx_ceiling_charge(struct engine *e, const struct frame *frames, unsigned n);
 

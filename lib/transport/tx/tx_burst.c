@@ -106,12 +106,17 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, unsigned kind, s
  * the class may be another one. */
 static void fill_class(struct engine *e, struct frame *frames, unsigned n, unsigned *empty_turns)
 {
+    struct share *s = share_next(e);
     unsigned first = e->jobs;
     uint64_t bytes = 0;
 
+    if (!s) {
+        tx_ceiling_wait(e);
+        *empty_turns = 0;
+        return;
+    }
     n = min_of(n, first + TX_QUANTUM);
-    fill_from(e, share_next(e), TURN_CLASSES | (e->charge_faults ? TURN_FAULTS : 0), frames, n,
-              empty_turns);
+    fill_from(e, s, TURN_CLASSES | (e->charge_faults ? TURN_FAULTS : 0), frames, n, empty_turns);
     for (unsigned i = first; i < e->jobs; i++)
         bytes += tx_job_bytes(e, &frames[i], i);
     share_class_sent(e, bytes);

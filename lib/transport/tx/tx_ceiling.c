@@ -16,6 +16,8 @@ struct tx_ceiling {
     uint64_t pause_line;         /* bits per second; 0: it does not pause */
     _Atomic uint64_t pause_ends; /* nothing is sent before */
     _Atomic uint64_t pause_frames, pause_ns;
+    _Atomic uint64_t priority_ends[QOS_PRIORITIES]; /* nor packets of a priority's class */
+    _Atomic uint64_t priority_frames;
 };
 
 struct tx_ceiling *tx_ceiling_create(uint64_t rate, uint64_t pause_line)
@@ -41,6 +43,7 @@ struct tx_pauses tx_ceiling_pauses(struct tx_ceiling *c, ns_t now)
 
     return (struct tx_pauses){
         .frames = atomic_load_explicit(&c->pause_frames, memory_order_relaxed),
+        .priority_frames = atomic_load_explicit(&c->priority_frames, memory_order_relaxed),
         .ns = atomic_load_explicit(&c->pause_ns, memory_order_relaxed) -
               (ends > now ? ends - now : 0),
     };
@@ -57,16 +60,50 @@ static void pause_until(struct tx_ceiling *c, ns_t ends, ns_t now)
     atomic_fetch_add_explicit(&c->pause_frames, 1, memory_order_relaxed);
 }
 
+static ns_t end_of(const struct tx_ceiling *c, uint16_t quanta, ns_t now)
+{
+    return now + quanta * (uint64_t)PAUSE_QUANTUM_BITS * NS_PER_SEC / c->pause_line;
+}
+
+static void pause_priorities(struct tx_ceiling *c, const struct pause *p, ns_t now)
+{
+    for (unsigned i = 0; i < QOS_PRIORITIES; i++)
+        if (p->priorities >> i & 1)
+            atomic_store_explicit(&c->priority_ends[i], end_of(c, p->quanta[i], now),
+                                  memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->priority_frames, 1, memory_order_relaxed);
+}
+
+/* Priorities can pause where there are classes of them. */
 bool tx_ceiling_take(struct engine *e, const struct frame *f)
 {
     struct tx_ceiling *c = e->cfg.ceiling;
-    uint16_t quanta;
+    struct pause p;
 
-    if (!c->pause_line || !pause_parse(&quanta, f->data, f->len, e->cfg.port->mac))
+    if (!c->pause_line || !pause_parse(&p, f->data, f->len, e->cfg.port->mac) ||
+        (p.by_priority && !e->cfg.classes.count))
         return false;
-    pause_until(c, e->now + quanta * (uint64_t)PAUSE_QUANTUM_BITS * NS_PER_SEC / c->pause_line,
-                e->now);
+    if (p.by_priority)
+        pause_priorities(c, &p, e->now);
+    else
+        pause_until(c, end_of(c, p.quanta[0], e->now), e->now);
     return true;
+}
+
+/* Notes which classes may send nothing now: one of their priorities pauses. */
+static void look_at_priorities(struct engine *e)
+{
+    const struct tx_ceiling *c = e->cfg.ceiling;
+
+    e->classes_paused = 0;
+    for (unsigned i = 0; i < QOS_PRIORITIES; i++)
+        if (atomic_load_explicit(&c->priority_ends[i], memory_order_relaxed) > e->now)
+            e->classes_paused |= 1u << e->cfg.classes.of_priority[i];
+}
+
+void tx_ceiling_wait(struct engine *e)
+{
+    e->ceiling_until = e->now + PAUSE_LOOK;
 }
 
 /* True: nothing may be sent now. */
@@ -91,6 +128,8 @@ unsigned tx_ceiling_admit(struct engine *e, unsigned n)
 
     if (is_paused(e))
         return 0;
+    if (e->cfg.ceiling->pause_line && e->cfg.classes.count)
+        look_at_priorities(e);
     e->ceiling_until = next > e->now ? next : 0;
     if (e->ceiling_until)
         return 0;
