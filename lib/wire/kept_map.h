@@ -8,7 +8,8 @@
  *
  * Layout on the wire: duplicates 1 | first PSN 3 | 1 to 8 words of 8 bytes. Bit b of byte i of the
  * words is set if the request with PSN first + 8 * i + b is kept. `first` is the PSN that the
- * responder expects. Words behind the last one that has a bit are left out.
+ * responder expects, whatever the packet's own PSN is: an ACK may be of less. Words behind the last
+ * one that has a bit are left out.
  */
 #ifndef UROCE_KEPT_MAP_H
 #define UROCE_KEPT_MAP_H

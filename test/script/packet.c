@@ -52,7 +52,8 @@ uint8_t need_opcode(struct script *s)
     fail(s, "script: '%s' is no opcode", name);
 }
 
-/* kept none|PSN[-PSN],... [again N]: the map of kept packets of an ACK whose PSN is known. */
+/* kept none|PSN[-PSN],... [again N] [first PSN]: the map of kept packets of an ACK whose PSN is
+ * known. Its first PSN follows from that, unless it is given. */
 struct kept_map need_map(struct script *s, psn_t first)
 {
     const char *text = need(s, "what is kept");
@@ -77,6 +78,8 @@ struct kept_map need_map(struct script *s, psn_t first)
     }
     if (accept(s, "again"))
         m.duplicates = (uint8_t)need_number(s, "a number");
+    if (accept(s, "first"))
+        m.first.v = (uint32_t)need_number(s, "a PSN") & PSN_MASK;
     return m;
 }
 

@@ -226,6 +226,38 @@ static void nothing_follows(void **state)
     rules_finish(&t);
 }
 
+/* When it is known that the path loses packets, a READ whose request is lost is missed a round trip
+ * after it was sent, and not after the last response to another. */
+static void last_read_is_missed_by_its_own_time(void **state)
+{
+    struct kit_link_config link = {.delay = 10 * DELAY, .bps = RATE};
+    struct kit_config config = {.seed = 1, .log = true, .reorder = STORE, .link = {link, link}};
+    const struct kit_rc rc = {
+        .psn = {PSN_A, PSN_B}, .timeout = 16, .max_rd_atomic = 4, .agreed = true};
+    struct rules t = rules_start_on(kit_create(&config), &rc);
+    uint64_t probes;
+
+    kit_link_lose(t.ba, 1 << 1);
+    for (unsigned i = 0; i < 40; i++) {
+        kit_do(t.a, SQE_READ, i, t.ma, 0, 4 * MTU, t.mb, 0);
+        kit_settle(t.k);
+        completes(t.a->send_cq, i, WC_SUCCESS);
+    }
+    probes = count_of(t.a, probes);
+    kit_do(t.a, SQE_READ, 1, t.ma, 0, 8, t.mb, 0);
+    run_for(&t, 10 * DELAY);
+    kit_link_lose(t.ab, 1);
+    kit_do(t.a, SQE_READ, 2, t.ma, 0, 8, t.mb, 0);
+    run_for(&t, 20 * DELAY - NS_PER_US);
+    completes(t.a->send_cq, 1, WC_SUCCESS);
+    assert_int_equal(count_of(t.a, probes), probes);
+    run_for(&t, 20 * DELAY + 100 * NS_PER_US);
+    completes(t.a->send_cq, 2, WC_SUCCESS);
+    assert_int_equal(count_of(t.a, probes), probes + 1);
+    assert_int_equal(count_of(t.a, timeouts), 0);
+    rules_finish(&t);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -239,6 +271,7 @@ int main(void)
         cmocka_unit_test(neighbours_are_lost),
         cmocka_unit_test(lost_again),
         cmocka_unit_test(a_full_window_is_sent_again),
+        cmocka_unit_test(last_read_is_missed_by_its_own_time),
         cmocka_unit_test(lost_read_is_sent_alone),
         cmocka_unit_test(nothing_follows),
     };

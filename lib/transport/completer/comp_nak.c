@@ -47,7 +47,7 @@ static void go_back(struct engine *e, struct qp *qp, psn_t p)
     if (is_copy(qp, p) || !may_retry(e, qp, p))
         return;
     qp->req.nak_taken = qp->req.recovering = true;
-    req_end_probes(qp);
+    req_end_probes(e, qp);
     req_send_missing(e, qp, p);
 }
 
@@ -112,6 +112,23 @@ void comp_map(struct engine *e, struct qp *qp, const struct pkt *p)
         take_map(e, qp, &m);
 }
 
+void comp_report(struct engine *e, struct qp *qp, const struct pkt *p)
+{
+    struct requester *req = &qp->req;
+    struct kept_map m;
+
+    if ((p->aeth.syndrome & AETH_CLASS_MASK) != AETH_ACK)
+        return;
+    req->recovery.has_maps = true;
+    kept_map_parse(&m, p->payload, p->payload_len);
+    if (!sack_is_agreed(qp) || !req->rd_outstanding || req->rnr_wait ||
+        !psn_before(req->una, m.first) || psn_before(req->max_psn, m.first) ||
+        !req_sack_open(e, qp))
+        return;
+    req_sack_requests(qp, m.first);
+    req_lose(e, qp, true);
+}
+
 /* Table 45 of 9.7.5.2.8: code -> time, in units of 10 us. */
 static ns_t rnr_delay(uint8_t code)
 {
@@ -139,6 +156,6 @@ void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
     req_sack_abandon(qp);
     req_rewind(qp, p);
     req->rnr_wait = req->recovering = true;
-    req_end_probes(qp);
+    req_end_probes(e, qp);
     timer_arm(&e->wheel, &qp->timer, TIMER_RNR, e->now + rnr_delay(code), e->now);
 }

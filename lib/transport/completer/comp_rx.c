@@ -11,8 +11,9 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
     bool acked;
 
     if (class == AETH_ACK) {
-        qp->req.recovery.has_maps |= p->payload_len > 0;
         comp_ack_before(e, qp, psn_add(p->psn, 1));
+        if (unlikely(p->payload_len))
+            comp_report(e, qp, p);
         if (unlikely(value != AETH_CREDIT_NONE || qp->req.has_credits))
             req_take_credit(&qp->req, value);
         return;
@@ -43,8 +44,11 @@ void comp_rx(struct engine *e, struct qp *qp, unsigned job, uint16_t sport)
         return;
     /* Only what is in flight can be answered; anything else is a stale duplicate (9.7.5.1.4).
      */
-    if (psn_before(p->psn, req->una) || !psn_before(p->psn, req->max_psn))
+    if (psn_before(p->psn, req->una) || !psn_before(p->psn, req->max_psn)) {
+        if (unlikely(p->payload_len) && pkt_info(p)->kind == KIND_ACK && sport == req->peer_sport)
+            comp_report(e, qp, p); /* which is about what is in flight */
         return;
+    }
     if (unlikely(sport != req->peer_sport) && !comp_source_moved(qp, p, sport))
         return;
     req->stalls = 0; /* whatever it says, it came: the paths are good */

@@ -40,6 +40,8 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code);
 /* The same NAK with a map of what the peer keeps behind a gap. */
 void comp_map(struct engine *e, struct qp *qp, const struct pkt *p);
+/* An ACK with a map: the peer has executed all before the map, though not all is answered. */
+void comp_report(struct engine *e, struct qp *qp, const struct pkt *p);
 void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t timer_code);
 
 /* ---- comp_read.c ---- */

@@ -91,7 +91,7 @@ size_t qp_memory_reads(uint32_t reads)
 
 /* Messages that have arrived behind one that has not need slots, too. Their memory is not the
  * program's: queue pairs that have some at a time, and how many. */
-#define SLOTS_BEHIND 512u
+#define SLOTS_BEHIND 1024u
 #define BEHINDS_MAX  256u
 static atomic_uint behinds;
 

@@ -60,6 +60,12 @@ static void sent_of_missing(struct engine *e, struct qp *qp, const struct send_s
     req_sack_sent(e, qp, req->next_psn, n);
 }
 
+/* The packet that is timed is lost once more: its round trip begins anew. */
+static bool is_timed_again(const struct requester *req)
+{
+    return req->sack && psn_eq(req->recovery.timed_psn, req->next_psn);
+}
+
 /*
  * The first packet that is sent again for a loss is timed, unless a probe makes it unclear what an
  * ACK is for. All up to `again` were sent again before: an ACK may be for that copy. (A PSN that is
@@ -77,9 +83,10 @@ static void sent_again(struct engine *e, struct qp *qp, const struct send_slot *
         r->again = next;
     r->has_response = op_is_read_or_atomic(s->wqe.h.opcode);
     r->sent_for_an_answer |= !r->alone;
+    r->asked_at = e->now;
     if (req->sack)
         sent_of_missing(e, qp, s);
-    if ((r->timed && !r->timed_first) || r->probes)
+    if ((r->timed && !r->timed_first && !is_timed_again(req)) || r->probes)
         return;
     r->timed = req->recovering = true;
     r->timed_first = false;
@@ -89,6 +96,29 @@ static void sent_again(struct engine *e, struct qp *qp, const struct send_slot *
     r->timed_at = e->now;
 }
 
+static inline void begin_timing(const struct engine *e, struct qp *qp, psn_t p)
+{
+    struct req_recovery *r = &qp->req.recovery;
+
+    r->timed = r->timed_first = qp->req.recovering = true;
+    r->timed_copy = false;
+    r->timed_psn = p;
+    r->timed_una = qp->req.una;
+    r->timed_at = e->now;
+}
+
+/* What asks now has all of its time, though the timer may have less for what asked before. */
+static __attribute__((noinline, cold)) void note_ask(const struct engine *e, struct qp *qp, psn_t p)
+{
+    struct req_recovery *r = &qp->req.recovery;
+
+    r->asked_at = e->now;
+    if (r->wait && !r->probes)
+        qp->ack_wait = min_of(r->wait, qp->ack_timeout);
+    if (!qp->req.recovering)
+        begin_timing(e, qp, p);
+}
+
 /*
  * The packet at PSN p, which asks for an answer, was sent for the first time: it is timed, unless
  * another one is, or a loss makes it unclear when its answer would have come.
@@ -96,17 +126,12 @@ static void sent_again(struct engine *e, struct qp *qp, const struct send_slot *
 __attribute__((noinline, cold)) static void time_packet(const struct engine *e, struct qp *qp,
                                                         psn_t p)
 {
-    struct requester *req = &qp->req;
-    struct req_recovery *r = &req->recovery;
-
-    if (req->recovering)
-        return;
-    r->timed = r->timed_first = req->recovering = true;
-    r->timed_copy = false;
-    r->timed_psn = p;
-    r->timed_una = req->una;
-    r->timed_at = e->now;
-    req->time_at = NS_NEVER; /* until its answer is there */
+    if (req_notes_asks(qp)) {
+        note_ask(e, qp, p);
+    } else if (!qp->req.recovering) {
+        begin_timing(e, qp, p);
+        qp->req.time_at = NS_NEVER; /* until its answer is there */
+    }
 }
 
 /* A packet that asks for an answer, at PSN p, was sent for the first time. */

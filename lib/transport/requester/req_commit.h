@@ -90,6 +90,12 @@ static inline bool req_answer_is_due(const struct requester *req)
     return req->rd_outstanding || !psn_before(req->ack_asked_psn, req->una);
 }
 
+/* Whether it is noted when packets ask for an answer: the peer has agreed, and some were lost. */
+static inline bool req_notes_asks(const struct qp *qp)
+{
+    return unlikely(qp->selective) && qp->req.recovery.slack != ANSWER_SLACK_FIRST;
+}
+
 /* Starts the ACK timer anew, if the queue pair has one. */
 void req_arm_timer(struct engine *e, struct qp *qp);
 

@@ -52,10 +52,12 @@ static void measured(struct req_recovery *r, ns_t rtt)
 
     rtt = max_of(rtt, (ns_t)1);
     if (!r->rtt) {
-        r->rtt = rtt;
+        r->rtt = r->rtt_min = rtt;
         r->rtt_var = rtt / 2;
         return;
     }
+    if (rtt < r->rtt_min)
+        r->rtt_min = rtt;
     r->rtt_var = r->rtt_var - r->rtt_var / 4 + off / 4;
     r->rtt = r->rtt - r->rtt / 8 + rtt / 8;
 }
@@ -75,14 +77,33 @@ static uint32_t full_window(const struct qp *qp)
     return max_of(req->window_max, min_of(req->window_max + req_sack_count(qp), most));
 }
 
-void req_end_probes(struct qp *qp)
+/*
+ * How long to wait from now on. Responses to READs follow each other, and those to the last READ
+ * begin a round trip after that was sent. When all before them are here, the rest of that time is
+ * left to wait for. Another round trip would be in vain, if that READ was lost.
+ */
+static ns_t rest_of_wait(const struct engine *e, struct qp *qp)
+{
+    struct req_recovery *r = &qp->req.recovery;
+    ns_t wait = answer_wait(qp), late;
+
+    if (!req_notes_asks(qp))
+        return wait;
+    r->wait = wait;
+    if (!r->rtt || !qp->req.rd_outstanding || !sack_is_agreed(qp))
+        return wait;
+    late = min_of(max_of(4 * r->rtt_var, r->slack), wait);
+    return max_of(r->asked_at + wait, e->now + late) - e->now;
+}
+
+void req_end_probes(const struct engine *e, struct qp *qp)
 {
     struct requester *req = &qp->req;
 
     req->recovery.probes = 0;
     req->recovery.give_up = 0;
     req->window = full_window(qp);
-    qp->ack_wait = answer_wait(qp);
+    qp->ack_wait = rest_of_wait(e, qp);
 }
 
 /* ---- the missing packet alone ---- */
@@ -199,10 +220,11 @@ static void end_timing(struct engine *e, struct qp *qp)
         rate_on_ack(e, qp, e->now - r->timed_at);
 }
 
-/* When a packet is timed again. A controller has to know of each round trip. */
+/* When a packet is timed again. A controller has to know of each round trip, and rest_of_wait of
+ * each READ. */
 static ns_t time_again(const struct engine *e, const struct qp *qp)
 {
-    return unlikely(rate_wants_acks(qp)) ? e->now - 1 : e->now + TIME_BETWEEN;
+    return unlikely(rate_wants_acks(qp) || req_notes_asks(qp)) ? e->now - 1 : e->now + TIME_BETWEEN;
 }
 
 /* The packet that is timed may have arrived. */
@@ -235,7 +257,7 @@ psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from)
     req->recovering = r->timed || req->sack;
     if (!r->timed && req->time_at == NS_NEVER)
         req->time_at = time_again(e, qp);
-    req_end_probes(qp);
+    req_end_probes(e, qp);
     r->early = 0;
     if (req->sack)
         return req->una;
@@ -265,7 +287,7 @@ bool req_lose(struct engine *e, struct qp *qp, bool news)
     req->recovering = true;
     if (news) {
         take_time(e, qp);
-        req_end_probes(qp);
+        req_end_probes(e, qp);
         req_arm_timer(e, qp);
     }
     lost = req_sack_judge(e, qp, false);
@@ -282,7 +304,7 @@ void req_await_map(struct engine *e, struct qp *qp)
     if (qp->req.sack || r->awaits_map) /* the map came first, or the NAK did before */
         return;
     r->awaits_map = qp->req.recovering = true;
-    req_end_probes(qp);
+    req_end_probes(e, qp);
     req_arm_timer(e, qp);
 }
 
@@ -296,7 +318,7 @@ static bool has_no_map(struct engine *e, struct qp *qp)
         return false;
     req->recovery.awaits_map = false;
     req->recovery.no_maps = req->nak_taken = true;
-    req_end_probes(qp);
+    req_end_probes(e, qp);
     req_send_missing(e, qp, req->una);
     return true;
 }
@@ -372,7 +394,7 @@ static void send_probe(struct engine *e, struct qp *qp)
         req_rewind(qp, req->una);
         r->alone = lost && may_send_alone(req);
     }
-    qp->ack_wait = min_of(2 * qp->ack_wait, r->give_up - e->now);
+    qp->ack_wait = min_of(max_of(2 * qp->ack_wait, answer_wait(qp)), r->give_up - e->now);
     engine_tx_ready(e, qp);
 }
 

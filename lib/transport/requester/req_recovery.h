@@ -31,7 +31,7 @@ void req_send_missing(struct engine *e, struct qp *qp, psn_t p);
 void req_skip(struct qp *qp);
 
 /* The peer has answered, or all is sent again: the window and the timer are the usual ones. */
-void req_end_probes(struct qp *qp);
+void req_end_probes(const struct engine *e, struct qp *qp);
 
 /* The timer fired. True: a probe is sent, or will be; false: the local ACK timeout is over. */
 bool req_probe(struct engine *e, struct qp *qp);

@@ -30,7 +30,7 @@ void req_send_again(struct engine *e, struct qp *qp)
     qp->req.implied_nak = qp->req.nak_taken = false;
     req_sack_abandon(qp);
     qp->req.recovery.timed = false;
-    req_end_probes(qp);
+    req_end_probes(e, qp);
     req_rewind(qp, qp->req.una);
     req_arm_timer(e, qp);
     engine_tx_ready(e, qp);

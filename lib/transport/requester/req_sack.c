@@ -11,8 +11,8 @@
  * before it is trusted again.
  *
  * A packet that was sent again is lost again when something that was sent after it has arrived: a
- * packet that was new then, or another that was sent again later. It cannot be earlier than half a
- * round trip after it was sent.
+ * packet that was new then, or another that was sent again later. It cannot be earlier than half
+ * the shortest round trip after it was sent: the others include queues.
  */
 #include "req_sack.h"
 #include "req_commit.h"
@@ -145,6 +145,7 @@ static void was_lost(struct qp *qp)
         return;
     r->reorder_known = true;
     r->reorder = 0;
+    r->slack = ANSWER_SLACK;
 }
 
 /* ---- what has arrived ---- */
@@ -464,7 +465,7 @@ static bool is_lost_again(const struct engine *e, const struct qp *qp, psn_t p)
     int32_t reorder = reorder_of(qp);
     bool response = psn_before(p, s->expected);
 
-    if (e->now - a->at < qp->req.recovery.rtt / 2)
+    if (e->now - a->at < qp->req.recovery.rtt_min / 2)
         return false;
     if (psn_diff(high_of(s, response), a->max) > reorder)
         return response || !reorder || requests_between(qp, a->max, s->high) > reorder;

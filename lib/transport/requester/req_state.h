@@ -32,8 +32,11 @@ enum peer_keeps { KEEPS_UNKNOWN, KEEPS_NOT, KEEPS_IN_DOUBT, KEEPS };
  */
 struct req_recovery {
     ns_t rtt, rtt_var; /* the round trip, smoothed; rtt 0: not known */
+    ns_t rtt_min;      /* the shortest one */
     ns_t slack;        /* an answer may be later than these say by as much */
     ns_t timed_at;     /* `timed`: packet timed_psn was sent then */
+    ns_t asked_at;     /* the last packet that asks for an answer was sent then: req_notes_asks */
+    ns_t wait;         /* for an answer, when one is asked for: ack_wait may be the rest of it */
     psn_t timed_psn;
     psn_t timed_una; /* una at that time */
     psn_t again;     /* behind the last packet that was sent again */

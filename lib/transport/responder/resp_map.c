@@ -3,6 +3,10 @@
 #include "resp_map.h"
 #include "resp_store.h"
 
+/* PSNs of requests from one report to the next: a report for each READ of a packet would take as
+ * many packets as the responses do. */
+#define REPORT_EVERY 8
+
 void resp_owe_map(struct engine *e, struct qp *qp)
 {
     struct responder *resp = &qp->resp;
@@ -53,7 +57,7 @@ bool resp_take_map(struct qp *qp, struct kept_map *m)
     struct responder *resp = &qp->resp;
     struct resp_store *s = resp->store;
 
-    resp->urgent = resp->repeats;
+    resp->urgent = resp->repeats || resp->reports;
     if (!resp->map_due)
         return false;
     resp->map_due = false;
@@ -71,4 +75,32 @@ void resp_gap_is_told(struct qp *qp)
 {
     if (qp->resp.store)
         qp->resp.store->told = qp->resp.epsn;
+}
+
+void resp_report(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+
+    if (!qp->selective || qp->service != PKT_RC || !resp->res_pending)
+        return;
+    resp->reports = resp->urgent = true;
+    resp->reported = resp->report_end = resp->epsn;
+}
+
+bool resp_take_report(struct qp *qp, psn_t unsent, struct kept_map *m)
+{
+    struct responder *resp = &qp->resp;
+
+    if (!resp->reports)
+        return false;
+    if (!psn_before(unsent, resp->report_end)) {
+        resp->reports = false;
+        resp->urgent = resp->repeats;
+        return false;
+    }
+    if (psn_diff(resp->epsn, resp->reported) < REPORT_EVERY || kept_is_refused(resp))
+        return false;
+    resp->reported = resp->epsn;
+    *m = (struct kept_map){.first = resp->epsn, .words = 1};
+    return true;
 }

@@ -20,6 +20,18 @@ void resp_owe_map(struct engine *e, struct qp *qp);
  * shows that this one is known to have agreed. */
 void resp_show_map(struct qp *qp);
 
+/*
+ * A gap was filled, and the responses to the READs behind it wait for their turn, and so do those
+ * to the READs that come now. Their requester knows by responses alone that its requests have
+ * arrived, and would wait for these with its next ones. So it is told by ACKs with an empty map,
+ * before the responses that are owed, what has been executed.
+ */
+void resp_report(struct qp *qp);
+
+/* The map of such an ACK, if one is owed. `unsent`: the next response, which the ACK must not
+ * acknowledge. */
+bool resp_take_report(struct qp *qp, psn_t unsent, struct kept_map *m);
+
 /* The map that is owed. False: none is. */
 bool resp_take_map(struct qp *qp, struct kept_map *m);
 

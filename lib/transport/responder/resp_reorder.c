@@ -85,12 +85,16 @@ static void answer(struct engine *e, struct qp *qp)
 
 static void execute_of(struct engine *e, struct qp *qp)
 {
+    bool waited = qp->resp.store->waits;
     unsigned n = 0, some;
 
     while ((some = execute_some(e, qp)))
         n += some;
+    if (n && !waited) /* a gap was filled */
+        resp_report(qp);
     if (!qp->resp.store)
         return;
+    qp->resp.store->waits = resp_has_next(qp);
     if (!qp_can_receive(qp) || qp->fault || kept_is_refused(&qp->resp))
         resp_forget_kept(qp);
     else if (n || psn_before(qp->resp.store->last, qp->resp.epsn))

@@ -105,13 +105,30 @@ static bool reply_ack(struct engine *e, struct qp *qp, struct tx_job *job)
     return true;
 }
 
+/* An ACK of what was answered: requesters that know of no reports drop it. It waits for parts of
+ * READs that are sent again: they are pending without a resource, so the oldest one is not known.
+ */
+static bool take_report(struct qp *qp, struct pkt *p, struct kept_map *map)
+{
+    const struct resp_resource *r;
+    psn_t unsent;
+
+    if (qp->resp.repeats)
+        return false;
+    r = oldest_pending(&qp->resp);
+    unsent = r ? psn_add(r->first, r->next) : qp->resp.epsn;
+    p->psn = psn_prev(unsent);
+    p->aeth.syndrome = AETH_ACK_PLAIN;
+    return resp_take_report(qp, unsent, map);
+}
+
 static __attribute__((noinline, cold)) bool reply_map(struct engine *e, struct qp *qp,
                                                       struct tx_job *job)
 {
     struct pkt p = {.psn = qp->resp.epsn, .aeth.syndrome = AETH_NAK | NAK_PSN_SEQUENCE};
     struct kept_map map;
 
-    if (!resp_take_map(qp, &map))
+    if (!resp_take_map(qp, &map) && !take_report(qp, &p, &map))
         return false;
     build_map(e, qp, job, &p, &map);
     return true;

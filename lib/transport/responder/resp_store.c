@@ -126,6 +126,7 @@ static struct resp_store *store_of(struct engine *e, struct qp *qp)
     if (!s)
         return NULL;
     s->qp = qp;
+    s->waits = false;
     s->last = qp->resp.epsn;
     s->told = psn_prev(qp->resp.epsn);
     e->stores_used++;

@@ -19,6 +19,7 @@ struct resp_store {
     struct qp *qp;  /* NULL: free */
     psn_t last;     /* the last PSN that is kept */
     psn_t told;     /* the last gap that a plain NAK told of */
+    bool waits;     /* the expected request is kept, and waits for a resource */
     ns_t last_time; /* when a request was kept */
     struct kept kept[RESP_STORE_PACKETS];
 };
