@@ -37,22 +37,13 @@ static inline void ring_cursor_next(struct ring_cursor *c)
 
 /* ---- send WQEs ---- */
 
-/* The next WQE, which is pending, where it lies. */
-static inline const volatile struct sqe *send_wqe_peek(const struct work_queue *sq)
-{
-    return (const struct sqe *)(sq->ring + (size_t)(sq->cons & (sq->size - 1)) * sq->stride);
-}
-
-/* Its opcode. */
+/* The opcode of the next WQE, which is pending. */
 static inline uint8_t send_wqe_peek_opcode(const struct work_queue *sq)
 {
-    return send_wqe_peek(sq)->opcode;
-}
+    const volatile struct sqe *next =
+        (const struct sqe *)(sq->ring + (size_t)(sq->cons & (sq->size - 1)) * sq->stride);
 
-/* The address handle that it names, if it is of UD. */
-static inline uint32_t send_wqe_peek_handle(const struct work_queue *sq)
-{
-    return send_wqe_peek(sq)->ud.ah;
+    return next->opcode;
 }
 
 /* Two words of a WQE. The second word of the first pair has opcode, flags and number of SGEs in its
