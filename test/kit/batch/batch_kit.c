@@ -7,7 +7,7 @@
 
 enum hdr_form batch_form;
 uint32_t batch_type = QPT_RC;
-bool batch_srq;
+uint32_t batch_srq_pd;
 
 /* ---- the hosts ---- */
 
@@ -142,8 +142,8 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
                                   .size = SLOTS,
                                   .stride = rqe_stride(2),
                                   .max_sge = 2};
-    if (batch_srq) {
-        struct srq_init shared = {.wq = init.rq, .taken = &s->srq_taken, .pd = PD};
+    if (batch_srq_pd) {
+        struct srq_init shared = {.wq = init.rq, .taken = &s->srq_taken, .pd = batch_srq_pd};
 
         s->srqs = srq_table_create(NULL);
         init.srq = s->srq = srq_create(s->srqs, &shared, &err);

@@ -56,8 +56,9 @@ struct side {
 extern enum hdr_form batch_form;
 /* The type of queue pairs made from now on: QPT_RC, as at first, or QPT_UC. */
 extern uint32_t batch_type;
-/* Whether queue pairs made from now on receive from an SRQ; at first false. */
-extern bool batch_srq;
+/* The protection domain of the SRQ from which queue pairs made from now on receive; 0, as at first:
+ * they have none. */
+extern uint32_t batch_srq_pd;
 
 /* How much further back UDP and all that follows lie in frames of this form than frame_layout.h
  * says. */
