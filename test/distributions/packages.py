@@ -47,7 +47,7 @@ class Packages:
 
     def files(self):
         """Those of the fresh system outside of what every package leaves."""
-        prune = " -o ".join(f"-path /{name}" for name in (*LEFT, "proc", "sys", "dev"))
+        prune = " -o ".join(f"-path '/{name}'" for name in (*LEFT, "proc", "sys", "dev"))
         return set(self.fresh.must(f"find / \\( {prune} \\) -prune -o -print", 60).splitlines())
 
     def install(self):
