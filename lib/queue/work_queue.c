@@ -107,11 +107,3 @@ uint64_t work_queue_take_id(struct work_queue *q)
     copy_words(&id, take_wqe(q), 1);
     return id;
 }
-
-uint32_t send_queue_ah(const struct work_queue *q, uint32_t index)
-{
-    const volatile struct sqe *w =
-        (const volatile void *)(q->ring + (size_t)(index & (q->size - 1)) * q->stride);
-
-    return w->ud.ah;
-}

@@ -75,15 +75,6 @@ int recv_queue_take(struct work_queue *q, struct recv_wqe *wqe);
  */
 uint64_t work_queue_take_id(struct work_queue *q);
 
-/**
- * The address handle that a WQE of a send queue names, without taking it. The worker.
- *
- * @param q  The queue.
- * @param index  The WQE's, from q->cons on, fewer than work_queue_pending() behind it.
- * @return  The handle's number, if it is a datagram; otherwise any number.
- */
-uint32_t send_queue_ah(const struct work_queue *q, uint32_t index);
-
 /* ---- the application's end, also used by tests ---- */
 
 /**

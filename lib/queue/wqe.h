@@ -37,13 +37,22 @@ static inline void ring_cursor_next(struct ring_cursor *c)
 
 /* ---- send WQEs ---- */
 
+/* The WQE at `index`, which is pending, where it lies. */
+static inline const volatile struct sqe *send_wqe_at(const struct work_queue *sq, uint32_t index)
+{
+    return (const struct sqe *)(sq->ring + (size_t)(index & (sq->size - 1)) * sq->stride);
+}
+
 /* The opcode of the next WQE, which is pending. */
 static inline uint8_t send_wqe_peek_opcode(const struct work_queue *sq)
 {
-    const volatile struct sqe *next =
-        (const struct sqe *)(sq->ring + (size_t)(sq->cons & (sq->size - 1)) * sq->stride);
+    return send_wqe_at(sq, sq->cons)->opcode;
+}
 
-    return next->opcode;
+/* The address handle that a datagram's WQE names, which is pending. */
+static inline uint32_t send_wqe_peek_ah(const struct work_queue *sq, uint32_t index)
+{
+    return send_wqe_at(sq, index)->ud.ah;
 }
 
 /* Two words of a WQE. The second word of the first pair has opcode, flags and number of SGEs in its

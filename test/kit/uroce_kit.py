@@ -286,6 +286,12 @@ def wait_until(condition, seconds, what):
         time.sleep(0.02)
 
 
+def said_of_failure(lines):
+    """The end of a long text, and of the rest what names a failure."""
+    rest, end = lines[:-60], lines[-60:]
+    return [line for line in rest if re.search(r"\bfailed\b", line, re.I)][:20] + end
+
+
 class Tap:
     """Runs named functions as the points of one TAP stream."""
 
@@ -305,7 +311,7 @@ class Tap:
         except Failure as failure:
             self.failed += 1
             print(f"not ok {self.number} - {name}")
-            for line in str(failure).splitlines()[-60:]:
+            for line in said_of_failure(str(failure).splitlines()):
                 print("# " + line)
             sys.stdout.flush()
 

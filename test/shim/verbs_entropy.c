@@ -13,7 +13,6 @@
 #include "verbs_pair.h"
 
 #define ENV        "UROCE_ENTROPY"
-#define QKEY       0x1234
 #define QPN_UNUSED 0xFFFFF
 #define COUNT(a)   (sizeof(a) / sizeof((a)[0]))
 
@@ -157,46 +156,18 @@ static void exchange(struct pair *p, uint8_t number)
     message_arrives(p, &p->b, &p->a);
 }
 
-static struct ibv_qp *make_ud(struct pair *p)
-{
-    struct ibv_qp_init_attr init = {.send_cq = p->cq,
-                                    .recv_cq = p->cq,
-                                    .cap = {.max_send_wr = PAIR_WR, .max_send_sge = 1},
-                                    .qp_type = IBV_QPT_UD};
-    struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-
-    assert_non_null(qp);
-    assert_int_equal(
-        ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-    modify_state(qp, IBV_QPS_RTR);
-    attr.qp_state = IBV_QPS_RTS;
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-    return qp;
-}
-
-static struct ibv_ah *make_ah(struct pair *p)
-{
-    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 1};
-    struct ibv_ah *ah;
-
-    assert_int_equal(ibv_query_gid(p->ctx, 1, 0, &attr.grh.dgid), 0);
-    ah = ibv_create_ah(p->pd, &attr);
-    assert_non_null(ah);
-    return ah;
-}
-
 /* A datagram that begins with the number; it has no receiver. */
 static void datagram(struct pair *p, struct ibv_qp *ud, struct ibv_ah *ah, uint8_t number)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)p->a.buffer, .length = 16, .lkey = p->a.mr->lkey};
-    struct ibv_send_wr *bad, wr = {
-                                 .sg_list = &sge,
-                                 .num_sge = 1,
-                                 .opcode = IBV_WR_SEND,
-                                 .send_flags = IBV_SEND_SIGNALED,
-                                 .wr.ud = {.ah = ah, .remote_qpn = QPN_UNUSED, .remote_qkey = QKEY},
-                             };
+    struct ibv_send_wr *bad,
+        wr = {
+            .sg_list = &sge,
+            .num_sge = 1,
+            .opcode = IBV_WR_SEND,
+            .send_flags = IBV_SEND_SIGNALED,
+            .wr.ud = {.ah = ah, .remote_qpn = QPN_UNUSED, .remote_qkey = PAIR_QKEY},
+        };
     struct ibv_wc wc;
 
     p->a.buffer[0] = number;
@@ -214,8 +185,8 @@ int policies_on_the_wire(void)
     struct pair p;
 
     pair_open(&p);
-    ud = make_ud(&p);
-    ah = make_ah(&p);
+    ud = make_datagram_qp(&p, p.cq, PAIR_WR);
+    ah = make_own_ah(&p);
     printf("%u %u %u %u\n", p.a.qp->qp_num, p.b.qp->qp_num, ud->qp_num, QPN_UNUSED);
     exchange(&p, COUNT(policy));
     for (uint8_t i = 0; i < COUNT(policy); i++) {

@@ -112,39 +112,6 @@ void failed_once_it_has_received(void **state)
 /* ---- datagrams ---- */
 
 #define DATAGRAMS 1000
-#define QKEY      0x1234
-
-static struct ibv_qp *make_datagram_qp(struct pair *p, struct ibv_cq *cq)
-{
-    struct ibv_qp_init_attr init = {.send_cq = cq,
-                                    .recv_cq = cq,
-                                    .cap = {.max_send_wr = DATAGRAMS,
-                                            .max_recv_wr = DATAGRAMS,
-                                            .max_send_sge = 1,
-                                            .max_recv_sge = 1},
-                                    .qp_type = IBV_QPT_UD};
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-    struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
-
-    assert_non_null(qp);
-    assert_int_equal(
-        ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-    modify_state(qp, IBV_QPS_RTR);
-    attr.qp_state = IBV_QPS_RTS;
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-    return qp;
-}
-
-static struct ibv_ah *own_address(struct pair *p)
-{
-    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
-    struct ibv_ah *ah;
-
-    assert_int_equal(ibv_query_gid(p->ctx, 1, 0, &attr.grh.dgid), 0);
-    ah = ibv_create_ah(p->pd, &attr);
-    assert_non_null(ah);
-    return ah;
-}
 
 static void post_datagrams(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t to, const struct side *s)
 {
@@ -156,7 +123,7 @@ static void post_datagrams(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t to, co
                                      .sg_list = &sge,
                                      .num_sge = 1,
                                      .opcode = IBV_WR_SEND,
-                                     .wr.ud = {ah, to, QKEY}};
+                                     .wr.ud = {ah, to, PAIR_QKEY}};
     assert_int_equal(ibv_post_send(qp, wr, &bad), 0);
 }
 
@@ -174,12 +141,12 @@ void address_destroyed_once_posted(void **state)
     pair_open(&p);
     cq = ibv_create_cq(p.ctx, 2 * DATAGRAMS, NULL, NULL, 0);
     assert_non_null(cq);
-    to = make_datagram_qp(&p, cq);
+    to = make_datagram_qp(&p, cq, DATAGRAMS);
     s = p.b;
     s.qp = to;
     for (int round = 0; round < ROUNDS; round++) {
-        ah = own_address(&p);
-        from = make_datagram_qp(&p, cq);
+        ah = make_own_ah(&p);
+        from = make_datagram_qp(&p, cq, DATAGRAMS);
         for (int i = 0; i < DATAGRAMS; i++)
             assert_int_equal(post_recv(&s, 0, 256, 0), 0);
         post_datagrams(from, ah, to->qp_num, &p.a);

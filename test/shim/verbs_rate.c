@@ -88,17 +88,6 @@ static struct ibv_qp *make_ud(struct pair *p)
     return qp;
 }
 
-static struct ibv_ah *make_ah(struct pair *p)
-{
-    struct ibv_ah_attr to = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}};
-    struct ibv_ah *ah;
-
-    assert_int_equal(ibv_query_gid(p->ctx, 1, 0, &to.grh.dgid), 0);
-    ah = ibv_create_ah(p->pd, &to);
-    assert_non_null(ah);
-    return ah;
-}
-
 /* Set with the change to RTS. The receiver has no buffers: datagrams are lost, which the sender
  * does not know. */
 void rate_limit_of_datagrams(void **state)
@@ -116,7 +105,7 @@ void rate_limit_of_datagrams(void **state)
     pair_open(&p);
     qp = make_ud(&p);
     assert_int_equal(limit_of(qp), KBPS);
-    ah = make_ah(&p);
+    ah = make_own_ah(&p);
     sge.addr = (uintptr_t)p.a.buffer;
     sge.lkey = p.a.mr->lkey;
     wr.sg_list = &sge;
@@ -181,7 +170,7 @@ void datagrams_precede_the_end(void **state)
     struct pair p;
 
     pair_open(&p);
-    ah = make_ah(&p);
+    ah = make_own_ah(&p);
     for (unsigned tries = 0; tries < 20 && !in_time; tries++)
         in_time = last_datagrams_arrive(&p, ah);
     assert_true(in_time);

@@ -2,6 +2,7 @@
 /* The traffic class of a queue pair: which of its program's shares it is in. */
 #include "engine_private.h"
 #include "id_tables.h"
+#include "wqe.h"
 
 static const struct address_handle *handle_of(const struct engine *e, const struct qp *qp,
                                               uint32_t number)
@@ -20,7 +21,7 @@ static const struct address_handle *next_handle(const struct engine *e, const st
     if (req->send != req->head)
         return handle_of(e, qp, slot_at(req, req->send)->wqe.h.ud.ah);
     if (req->slot_count && work_queue_pending(&req->sq) > 0)
-        return handle_of(e, qp, send_queue_ah(&req->sq, req->sq.cons));
+        return handle_of(e, qp, send_wqe_peek_ah(&req->sq, req->sq.cons));
     return NULL;
 }
 

@@ -18,6 +18,7 @@
 #include "sport.h"
 #include "static_rate.h"
 #include "tx_allowance.h"
+#include "wqe.h"
 
 enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XRC_SEND = 8, FOR_XRC_RECV = 16, FOR_RAW = 32 };
 #define FOR_CONNECTED (FOR_RC | FOR_UC | FOR_XRC_SEND | FOR_XRC_RECV)
@@ -417,7 +418,7 @@ bool qp_datagrams_name(const struct qp *qp, uint32_t ah, unsigned *looks)
             return true;
     n = work_queue_pending(&req->sq);
     for (i = req->sq.cons; n > 0 && *looks; i++, n--, --*looks)
-        if (send_queue_ah(&req->sq, i) == ah)
+        if (send_wqe_peek_ah(&req->sq, i) == ah)
             return true;
     return !*looks;
 }

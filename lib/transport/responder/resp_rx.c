@@ -91,7 +91,8 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job)
     }
 }
 
-void resp_commit_uc_batch(struct rx_batch *b, unsigned n)
+/* Nothing is acknowledged. */
+static __attribute__((noinline)) void commit_uc_batch(struct rx_batch *b, unsigned n)
 {
     resp_commit_uc(b->qp, psn_add(b->qp->resp.epsn, n - 1));
     if (b->messages)
@@ -102,6 +103,10 @@ void resp_commit_batch(struct rx_batch *b, unsigned n)
 {
     struct resp_progress p = {.next = psn_add(b->qp->resp.epsn, n), .messages = b->messages};
 
+    if (unlikely(b->qp->service != PKT_RC)) {
+        commit_uc_batch(b, n);
+        return;
+    }
     while (n-- > 0 && !p.wants_ack) {
         const uint8_t *bth = b->span[n].bth;
 

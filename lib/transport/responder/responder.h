@@ -65,7 +65,6 @@ unsigned resp_place_reads(struct rx_batch *b, unsigned n);
 /* resp_rx.c, resp_read.c: n packets were placed. One ACK, of the last one that asks for one, covers
  * all of them. */
 void resp_commit_batch(struct rx_batch *b, unsigned n);
-void resp_commit_uc_batch(struct rx_batch *b, unsigned n);
 void resp_commit_read_batch(struct rx_batch *b, unsigned n);
 
 /* ---- resp_fault.c ---- */

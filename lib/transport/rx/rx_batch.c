@@ -66,35 +66,7 @@ static const struct rx_kind rx_responses = {.expect = comp_expect_response,
 static const struct rx_kind rx_acks = {
     .expect = NULL, .admit = admit_all, .place = comp_place_ack, .commit = commit_nothing};
 
-/* Nothing of these is acknowledged. */
-static const struct rx_kind rx_uc_writes = {.service = PKT_UC,
-                                            .expect = expect_request,
-                                            .admit = resp_admit_writes,
-                                            .place = resp_place_writes,
-                                            .commit = resp_commit_uc_batch};
-static const struct rx_kind rx_uc_segments = {.service = PKT_UC,
-                                              .expect = expect_request,
-                                              .admit = resp_admit_writes,
-                                              .place = resp_place_segments,
-                                              .commit = resp_commit_uc_batch};
-static const struct rx_kind rx_uc_sends = {.service = PKT_UC,
-                                           .expect = expect_request,
-                                           .admit = resp_admit_sends,
-                                           .place = resp_place_sends,
-                                           .commit = resp_commit_uc_batch};
-static const struct rx_kind rx_uc_sends_imm = {.service = PKT_UC,
-                                               .expect = expect_request,
-                                               .admit = resp_admit_sends,
-                                               .place = resp_place_sends_imm,
-                                               .commit = resp_commit_uc_batch,
-                                               .imm = true};
-static const struct rx_kind rx_uc_writes_imm = {.service = PKT_UC,
-                                                .expect = expect_request,
-                                                .admit = resp_admit_writes_imm,
-                                                .place = resp_place_writes_imm,
-                                                .commit = resp_commit_uc_batch,
-                                                .imm = true};
-
+/* A kind may be of RC and of UC: its functions ask for the service where that matters. */
 static const struct rx_kind *const kind_of[256] = {
     [OPCODE(PKT_RC, OP_WRITE_ONLY)] = &rx_writes,
     [OPCODE(PKT_RC, OP_WRITE_FIRST)] = &rx_segments,
@@ -109,23 +81,23 @@ static const struct rx_kind *const kind_of[256] = {
     [OPCODE(PKT_RC, OP_READ_RESP_LAST)] = &rx_responses,
     [OPCODE(PKT_RC, OP_READ_RESP_ONLY)] = &rx_responses,
     [OPCODE(PKT_RC, OP_ACK)] = &rx_acks,
-    [OPCODE(PKT_UC, OP_WRITE_ONLY)] = &rx_uc_writes,
-    [OPCODE(PKT_UC, OP_WRITE_FIRST)] = &rx_uc_segments,
-    [OPCODE(PKT_UC, OP_WRITE_MIDDLE)] = &rx_uc_segments,
-    [OPCODE(PKT_UC, OP_WRITE_LAST)] = &rx_uc_segments,
-    [OPCODE(PKT_UC, OP_SEND_ONLY)] = &rx_uc_sends,
-    [OPCODE(PKT_UC, OP_SEND_ONLY_IMM)] = &rx_uc_sends_imm,
-    [OPCODE(PKT_UC, OP_WRITE_ONLY_IMM)] = &rx_uc_writes_imm,
+    [OPCODE(PKT_UC, OP_WRITE_ONLY)] = &rx_writes,
+    [OPCODE(PKT_UC, OP_WRITE_FIRST)] = &rx_segments,
+    [OPCODE(PKT_UC, OP_WRITE_MIDDLE)] = &rx_segments,
+    [OPCODE(PKT_UC, OP_WRITE_LAST)] = &rx_segments,
+    [OPCODE(PKT_UC, OP_SEND_ONLY)] = &rx_sends,
+    [OPCODE(PKT_UC, OP_SEND_ONLY_IMM)] = &rx_sends_imm,
+    [OPCODE(PKT_UC, OP_WRITE_ONLY_IMM)] = &rx_writes_imm,
 };
 
 /* ---- recognise ---- */
 
-/* A queue pair of e's that may get requests or answers in such frames now. */
-static bool may_batch(const struct rx_batch *b, const struct qp *qp)
+/* A queue pair of e's that may get requests or answers by such frames now. */
+static bool may_batch(const struct rx_batch *b, const struct qp *qp, uint8_t opcode)
 {
     const struct engine *e = b->e;
 
-    return qp && qp_owner_engine(qp) == e && qp->service == b->kind->service &&
+    return qp && qp_owner_engine(qp) == e && qp->service == (opcode & PKT_SERVICE_MASK) &&
            qp_can_receive(qp) && qp->rx_template.form == b->form &&
            (qp->state != QPS_RTR || qp->comm_est_raised) && !qp->fault &&
            hdr_template_is_ours(&qp->rx_template, e->cfg.port->gids);
@@ -158,7 +130,8 @@ ALWAYS_INLINE bool layout_make(enum hdr_form form, struct rx_layout *l, const st
     const uint8_t *frame = f->data, *bth = frame + hdr_bth_at(form);
     uint32_t total = hdr_ip_len(form, frame), rest, len;
 
-    if (kind_of[bth_opcode(bth)] != b->kind)
+    if (kind_of[bth_opcode(bth)] != b->kind ||
+        (bth_opcode(bth) & PKT_SERVICE_MASK) != b->qp->service)
         return false;
     rest = total - hdr_l3_len(form) - (opcode_table[bth_opcode(bth)].header_len - BTH_LEN);
     len = rest - bth_pad(bth);
@@ -433,7 +406,7 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
     b.job = job;
     b.messages = 0;
     b.qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(bth));
-    if (!may_batch(&b, b.qp))
+    if (!may_batch(&b, b.qp, bth_opcode(bth)))
         return 0;
     found = recognise(&b, f, n);
     if (!found)

@@ -15,7 +15,6 @@ struct rx_batch;
 
 /* The stages that depend on what the packets are. */
 struct rx_kind {
-    uint8_t service; /* of pkt.h: PKT_RC or PKT_UC */
     /* The PSN of the first packet; false: no such packet is expected. NULL: an ACK or NAK, which
      * has no place in the order. */
     bool (*expect)(const struct qp *qp, psn_t *first);

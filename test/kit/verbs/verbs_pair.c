@@ -94,6 +94,36 @@ static int connect_with(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth, uin
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+struct ibv_qp *make_datagram_qp(struct pair *p, struct ibv_cq *cq, uint32_t wr)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .cap = {.max_send_wr = wr, .max_recv_wr = wr, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_UD};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = PAIR_QKEY};
+    struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
+
+    assert_non_null(qp);
+    assert_int_equal(
+        ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+    modify_state(qp, IBV_QPS_RTR);
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+    return qp;
+}
+
+struct ibv_ah *make_own_ah(struct pair *p)
+{
+    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 1};
+    struct ibv_ah *ah;
+
+    assert_int_equal(ibv_query_gid(p->ctx, 1, 0, &attr.grh.dgid), 0);
+    ah = ibv_create_ah(p->pd, &attr);
+    assert_non_null(ah);
+    return ah;
+}
+
 int try_connect_qp(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth)
 {
     return connect_with(qp, dest_qpn, depth, 0);

@@ -7,6 +7,7 @@
 
 #define PAIR_WR    64
 #define PAIR_BYTES 65536
+#define PAIR_QKEY  0x1234
 
 struct side {
     struct ibv_qp *qp;
@@ -38,6 +39,11 @@ void pair_close(struct pair *p);
 void pair_reconnect(struct pair *p);
 
 struct ibv_qp *make_qp(struct pair *p, struct ibv_cq *cq);
+
+/* A queue pair of UD in RTS, with room for `wr` work requests each way and the Q_Key PAIR_QKEY. */
+struct ibv_qp *make_datagram_qp(struct pair *p, struct ibv_cq *cq, uint32_t wr);
+/* The address of the device itself. */
+struct ibv_ah *make_own_ah(struct pair *p);
 
 /* From RESET to RTS, towards the other queue pair of the same device. */
 void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn);

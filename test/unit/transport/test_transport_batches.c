@@ -414,6 +414,91 @@ static void test_longer_than_the_mtu(void **state)
     longer_than_the_mtu(SQE_SEND_IMM);
 }
 
+/* Frame `other` of a burst has the opcode of the other service: it is dropped. */
+static void one_of_another_service(uint32_t type, unsigned other)
+{
+    static uint8_t bytes[FRAME_BURST][ROOM];
+    struct side a, fast, slow;
+    struct frame f[FRAME_BURST];
+
+    batch_type = type;
+    side_init(&a, 1, 128, ALL_RIGHTS, 0);
+    side_init(&fast, 2, 128, ALL_RIGHTS, 0);
+    side_init(&slow, 2, 128, ALL_RIGHTS, 0);
+    connect_to(&a, &fast, ALL_RIGHTS, 7);
+    connect_to(&fast, &a, ALL_RIGHTS, 7);
+    connect_to(&slow, &a, ALL_RIGHTS, 7);
+    for (unsigned i = 0; i < 2; i++) { /* the first burst is learnt from */
+        for (unsigned k = 0; k < MESSAGES; k++)
+            post_piece(&a, &fast, SQE_WRITE, k);
+        engine_doorbell(a.e, a.qp, 1 + i);
+        make_frames(f, bytes);
+        assert_int_equal(engine_tx(a.e, f, FRAME_BURST, 1 + i), MESSAGES);
+        if (i) {
+            f[other].data[AT_BTH_OPCODE] ^= PKT_UC;
+            batch_seal(&f[other]);
+        }
+        engine_rx(fast.e, f, MESSAGES, 1 + i);
+        engine_rx_forwarded(slow.e, f, MESSAGES, 0, 1 + i);
+        check_counters(&fast, &slow, (1 + i) * MESSAGES);
+        check_same(&fast, &slow);
+    }
+    assert_int_equal(counter_get(&qp_counters(fast.qp)->rx_packets), 2 * MESSAGES - 1);
+    side_fini(&a);
+    side_fini(&fast);
+    side_fini(&slow);
+    batch_type = QPT_RC;
+}
+
+static void test_another_service(void **state)
+{
+    for (unsigned other = 0; other < MESSAGES; other++) {
+        one_of_another_service(QPT_RC, other);
+        one_of_another_service(QPT_UC, other);
+    }
+}
+
+/* What `from` sends for `posted` messages to `to`, or as answers; returns how many frames. */
+static unsigned send_to(struct side *from, struct side *to, unsigned posted, struct frame *f,
+                        uint8_t bytes[FRAME_BURST][ROOM])
+{
+    for (unsigned i = 0; i < posted; i++)
+        post_piece(from, to, SQE_WRITE, i);
+    engine_doorbell(from->e, from->qp, 1);
+    make_frames(f, bytes);
+    return engine_tx(from->e, f, FRAME_BURST, 1);
+}
+
+/* UC has no ACKs: one that comes is dropped. */
+static void test_ack_to_uc(void **state)
+{
+    static uint8_t bytes[FRAME_BURST][ROOM], ack_bytes[FRAME_BURST][ROOM];
+    struct frame f[FRAME_BURST], ack[FRAME_BURST];
+    struct side a, b;
+    unsigned n;
+
+    for (batch_type = QPT_RC; batch_type <= QPT_UC; batch_type++) {
+        side_init(&a, 1, 128, ALL_RIGHTS, 0);
+        side_init(&b, 2, 128, ALL_RIGHTS, 0);
+        connect_to(&a, &b, ALL_RIGHTS, 7);
+        connect_to(&b, &a, ALL_RIGHTS, 7);
+        n = send_to(&b, &a, 1, f, bytes);
+        engine_rx(a.e, f, n, 1); /* is learnt from */
+        if (batch_type == QPT_RC) {
+            n = send_to(&a, &b, 1, f, bytes);
+            engine_rx(b.e, f, n, 1);
+            assert_int_equal(send_to(&b, &a, 0, ack, ack_bytes), 1);
+            assert_int_equal(ack[0].data[AT_BTH_OPCODE], OPCODE(PKT_RC, OP_ACK));
+        }
+        engine_rx(a.e, ack, 1, 1);
+        assert_int_equal(counter_get(&engine_counters(a.e)->rx_delivered),
+                         batch_type == QPT_RC ? 2 : 1);
+        side_fini(&a);
+        side_fini(&b);
+    }
+    batch_type = QPT_RC;
+}
+
 /* ---- copies that fail ---- */
 
 /* The receive WQEs before the one whose memory fails are complete, that one has failed, and those
@@ -488,6 +573,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_marks_are_counted), cmocka_unit_test(test_same_as_the_general_way),
         cmocka_unit_test(test_address_moves),     cmocka_unit_test(test_longer_than_the_mtu),
+        cmocka_unit_test(test_another_service),   cmocka_unit_test(test_ack_to_uc),
         cmocka_unit_test(test_copies_that_fail),
     };
 
