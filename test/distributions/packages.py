@@ -10,7 +10,7 @@ PROGRAMS = ["ibverbs-utils", "perftest", "rdmacm-utils"]
 # What packages leave by Debian's rules: logs, caches, the user and group, and what systemd's have made.
 LEFT = ("var/log", "var/lib/dpkg", "var/cache", "var/lib/apt", "var/lib/systemd", "var/lib/private", "etc/ld.so.cache", "tmp", "etc/passwd*",
         "etc/group*", "etc/shadow*", "etc/gshadow*", "etc/subuid*", "etc/subgid*", "etc/machine-id", "etc/mtab", "root", "src", "run",
-        "etc/resolv.conf", "etc/.pwd.lock", "usr/share/man/index.db")
+        "etc/resolv.conf", "etc/.pwd.lock", "etc/default/locale", "etc/vconsole.conf", "usr/share/man/index.db")
 PAIR = ("uroce run -- {0} > /tmp/server 2>&1 & server=$!; for i in $(seq 100); do uroce run -- {0} 127.0.0.1 && break; sleep 0.1; done; "
         "wait $server")
 
@@ -67,6 +67,7 @@ class Packages:
     def pages(self):
         for page in ("man1/uroce.1", "man1/uroce-perf.1", "man8/uroced.8", "man5/uroced.conf.5"):
             self.fresh.must(f"test -s /usr/share/man/{page}.gz", 10)
+        self.fresh.must("zcat /usr/share/man/man8/uroced.8.gz | grep -q CAP_SYS_ADMIN", 10)
         self.fresh.must("bash -c '. /usr/share/bash-completion/completions/uroce; COMP_WORDS=(uroce sh); COMP_CWORD=1; _uroce; "
                         "[ \"${COMPREPLY[*]}\" = show ]; COMP_WORDS=(uroce show drop); COMP_CWORD=2; _uroce; "
                         "[ \"${COMPREPLY[*]}\" = drops ]'", 30)
