@@ -119,14 +119,19 @@ def again(point):
     return patient
 
 
-def cmtime(connections):
-    """Each step has a time. Since rdma-core 50 it also connects queue pairs that do not exist, with numbers that it chooses:
+def cmtime_text(pairs, connections):
+    """What cmtime's client prints. Since rdma-core 50 it also connects queue pairs that do not exist, with numbers that it chooses:
     both sides may be one device, which has each number once."""
+    usage = subprocess.run(["cmtime", "-?"], capture_output=True, text=True)
+    server, client = ("-q 10000", "-q 20000") if "-q base_qpn" in usage.stdout + usage.stderr else ("", "")
+    return pairs.run(f"cmtime -b ADDRESS -p PORT -c {connections} {server}",
+                     f"cmtime -s ADDRESS -p PORT -c {connections} {client}", ends=False, seconds=60)[1]
+
+
+def cmtime(connections):
+    """Each step has a time."""
     def point(pairs):
-        usage = subprocess.run(["cmtime", "-?"], capture_output=True, text=True)
-        server, client = ("-q 10000", "-q 20000") if "-q base_qpn" in usage.stdout + usage.stderr else ("", "")
-        _, text = pairs.run(f"cmtime -b ADDRESS -p PORT -c {connections} {server}",
-                            f"cmtime -s ADDRESS -p PORT -c {connections} {client}", ends=False, seconds=60)
+        text = cmtime_text(pairs, connections)
         steps = re.findall(r"^(?:connect|full connect|disconnect|resolve addr)\s*:?\s+([\d.]+)", text, re.M)
         if len(steps) < 3 or not any(float(time) > 0 for time in steps):
             raise kit.Failure("no result in:\n" + text)

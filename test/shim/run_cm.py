@@ -27,11 +27,12 @@ def thousand(pairs):
     """1,000 connects at once, with queue pairs, take less than a second: the median of the tries, as the machine may be busy."""
     tries = []
     for _ in range(3):
-        _, text = pairs.run("cmtime -b ADDRESS -p PORT -c 1000", "cmtime -s ADDRESS -p PORT -c 1000", ends=False, seconds=60)
+        text = cm.cmtime_text(pairs, 1000)
         found = re.search(r"^connect\s*:\s+([\d.]+)", text, re.M)
-        if not found:
-            raise kit.Skipped("a later cmtime, with other steps")
-        tries.append(float(found.group(1)))
+        later = re.search(r"^cm connect\s+\d+\s+(\d+)", text, re.M)  # in us, and the first series is that with queue pairs
+        if not found and not later:
+            raise kit.Failure("no result in:\n" + text)
+        tries.append(float(found.group(1)) if found else int(later.group(1)) / 1000)
     print(f"# 1,000 connects: {', '.join(f'{ms:.0f}' for ms in tries)} ms")
     if sorted(tries)[1] >= 1000:
         raise kit.Failure(f"1,000 connects take {tries} ms")
