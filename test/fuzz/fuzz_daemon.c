@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -37,6 +36,14 @@ static ns_t clock_now(void)
 
 /* ---- connections ---- */
 
+int kernel_poll(struct pollfd *p, nfds_t n, int ms)
+{
+    struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+    return (int)syscall(SYS_ppoll, p, n, ms < 0 ? NULL : &limit, NULL,
+                        0); /* arm64 has no SYS_poll */
+}
+
 /* The library's socket, and the session behind it. */
 struct link {
     int sock, far;
@@ -60,7 +67,7 @@ static void links_reap(void)
     for (unsigned i = 0; i < LINKS; i++) {
         struct pollfd p = {.fd = links[i].far};
 
-        if (links[i].session && syscall(SYS_poll, &p, 1, 0) == 1 && p.revents & POLLHUP)
+        if (links[i].session && kernel_poll(&p, 1, 0) == 1 && p.revents & POLLHUP)
             link_end(&links[i]);
     }
 }

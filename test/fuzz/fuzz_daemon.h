@@ -14,11 +14,16 @@
 #include "device_private.h"
 #include "fuzz_input.h"
 
+#include <poll.h>
+
 #define PUBLIC __attribute__((visibility("default")))
 
 extern struct input in; /* of the current action: an answer takes its changes from here */
 extern struct rnic *rnic;
 extern ns_t now;
+
+/* The kernel's poll(2), in whose place that of a target may stand. */
+int kernel_poll(struct pollfd *p, nfds_t n, int ms);
 
 /* For an input: without connections. */
 void daemon_start(void);

@@ -13,8 +13,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "cma.h"
 #include "fuzz.h"
@@ -68,7 +66,7 @@ static struct {
 
 static bool is_readable(struct pollfd *p, nfds_t n)
 {
-    return syscall(SYS_poll, p, n, 0) != 0;
+    return kernel_poll(p, n, 0) != 0;
 }
 
 /* A program that waits lets the daemon work. When that brings nothing, the daemon ends, which must
@@ -76,13 +74,13 @@ static bool is_readable(struct pollfd *p, nfds_t n)
 PUBLIC int poll(struct pollfd *p, nfds_t n, int timeout)
 {
     if (timeout >= 0)
-        return (int)syscall(SYS_poll, p, n, timeout);
+        return kernel_poll(p, n, timeout);
     for (unsigned turns = 0; turns < 8 && !is_readable(p, n); turns++)
         daemon_work(1);
     if (!is_readable(p, n))
         daemon_end();
     REQUIRE(is_readable(p, n));
-    return (int)syscall(SYS_poll, p, n, 0);
+    return kernel_poll(p, n, 0);
 }
 
 /* ---- the program's objects ---- */
