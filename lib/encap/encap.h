@@ -254,13 +254,26 @@ static inline void encap_seal_batch(const struct encap_template *t, const struct
     icrc_seal_batch((enum icrc_l3)t->l3_kind, t->l3_off, f, n);
 }
 
+#define ENCAP_GRH_LEN 40
+
 /**
  * Write the 40 bytes with which the receive buffers of UD begin (A17.4.5.2): an IPv6 header or GRH
  * as it came, or 20 zero bytes and the IPv4 header.
  *
  * @param out  The bytes.
- * @param v  The received frame.
+ * @param kind  What the network header is.
+ * @param l3  Its bytes, in the received frame.
  */
-void encap_grh(uint8_t out[40], const struct encap_view *v);
+static inline void encap_grh(uint8_t out[ENCAP_GRH_LEN], enum icrc_l3 kind, const uint8_t *l3)
+{
+    const unsigned ipv4 = 20; /* the bytes of such a header */
+
+    if (kind == ICRC_IPV4) {
+        memset(out, 0, ENCAP_GRH_LEN - ipv4);
+        memcpy(out + ENCAP_GRH_LEN - ipv4, l3, ipv4);
+    } else {
+        memcpy(out, l3, ENCAP_GRH_LEN);
+    }
+}
 
 #endif

@@ -254,13 +254,3 @@ bool encap_is_roce(const uint8_t *frame, size_t len)
         return false;
     return len >= header_len + 4 && get_be16(l3 + header_len + 2) == ROCE_UDP_PORT;
 }
-
-void encap_grh(uint8_t out[40], const struct encap_view *v)
-{
-    if (v->l3_kind == ICRC_IPV4) {
-        memset(out, 0, IPV6_LEN - IPV4_LEN);
-        memcpy(out + IPV6_LEN - IPV4_LEN, v->l3, IPV4_LEN);
-    } else {
-        memcpy(out, v->l3, IPV6_LEN);
-    }
-}

@@ -154,3 +154,23 @@ void hdr_template_learn(struct hdr_template *t, const uint8_t *frame, size_t len
     if (hdr_template_matches(t->form, &with, frame))
         *t = with;
 }
+
+void hdr_template_follow(struct hdr_template *t, const struct gid_table *gids, int gid_index,
+                         const uint8_t *frame, size_t len)
+{
+    enum hdr_form form = len < hdr_min_len(HDR_IPV4) ? HDR_NONE : hdr_form_of(frame);
+    const struct gid_entry *own;
+
+    t->form = HDR_NONE;
+    if (form == HDR_NONE || len < hdr_min_len(form) || gid_index < 0)
+        return;
+    own = &gids->entry[gid_index];
+    for (unsigned i = 0; i < hdr_bth_at(form) + 4; i++)
+        t->byte[i] = frame[i] & hdr_mask[form].matches[i];
+    memcpy(t->own, own->gid.word, sizeof(t->own));
+    t->vlan = own->vlan;
+    t->sgid_index = (uint8_t)gid_index;
+    t->form = (uint8_t)form;
+    if (!hdr_is_ipv6(form))
+        sum_constant_words(t);
+}

@@ -29,7 +29,7 @@
  * hdr_template_sum_ok and hdr_lengths_ok are the two checks for the other comparisons.
  * hdr_template_update makes the tag's priority, the traffic class (without ECN), DF and TTL or hop
  * limit of a frame those of the template, if the frame does not match; hdr_template_take does so
- * always.
+ * always. hdr_template_follow makes all of a frame's headers the template.
  *
  * Functions that take a form are inlined where it is a constant, and so cost each form what its
  * headers need.
@@ -374,6 +374,12 @@ static inline void hdr_template_update(struct hdr_template *t, const uint8_t *fr
 /* The same for a frame that encap_rx has passed, if it is of the template's form, which is not
  * HDR_IPV4, and from the peer. */
 void hdr_template_learn(struct hdr_template *t, const uint8_t *frame, size_t len);
+
+/* The template of the sender of a datagram that encap_rx has passed, addressed to this entry of the
+ * port's table; without a form if its headers are of another kind, or the entry is -1: on a
+ * promiscuous port. */
+void hdr_template_follow(struct hdr_template *t, const struct gid_table *gids, int gid_index,
+                         const uint8_t *frame, size_t len);
 
 /* Whether there is a template, and its destination address is still the port's: the address may be
  * removed, and another take its place in the table. */

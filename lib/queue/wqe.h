@@ -122,6 +122,15 @@ ALWAYS_INLINE uint64_t send_wqe_copy_message(const void *entry, uint32_t max_inl
     return len << 32 | (word & MESSAGE_MASK);
 }
 
+/* The same of a datagram, with where it goes. A fence has nothing to wait for. */
+static inline uint64_t send_wqe_copy_datagram(const void *entry, uint32_t max_inline,
+                                              struct send_wqe *w)
+{
+    _Static_assert(offsetof(struct sqe, ud) == 2 * sizeof(wqe_pair), "the third pair");
+    ((wqe_pair *)&w->h)[2] = ((const volatile wqe_pair *)entry)[2];
+    return send_wqe_copy_message(entry, max_inline, WQE_FENCE, w);
+}
+
 /* The same of a message of several SGEs: the shape has their length together. */
 static inline uint64_t send_wqe_copy_gathered(const void *entry, uint32_t max_sge, uint64_t ignored,
                                               struct send_wqe *w)

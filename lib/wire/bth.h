@@ -2,7 +2,7 @@
 /*
  * The fields of a packet's headers, in place: for code that handles many packets of one kind, whose
  * lengths are known to be sound. All other code works with a struct pkt (pkt.h). Offsets are those
- * of volume 1, 9.2 (BTH) and 9.3 (RETH, AETH). Pure; any thread.
+ * of volume 1, 9.2 (BTH) and 9.3 (RETH, DETH, AETH). Pure; any thread.
  */
 #ifndef UROCE_BTH_H
 #define UROCE_BTH_H
@@ -11,6 +11,7 @@
 #include "pkt.h"
 
 #define RETH_LEN 16
+#define DETH_LEN 8
 #define AETH_LEN 4
 #define IMM_LEN  4
 
@@ -112,6 +113,24 @@ static inline void reth_put(uint8_t *reth, uint64_t va, uint32_t rkey, uint32_t 
     put_be64(reth, va);
     put_be32(reth + 8, rkey);
     put_be32(reth + 12, len);
+}
+
+/* ---- DETH: Q_Key, source QPN ---- */
+
+static inline uint32_t deth_qkey(const uint8_t *deth)
+{
+    return get_be32(deth);
+}
+
+static inline uint32_t deth_src_qpn(const uint8_t *deth)
+{
+    return get_be24(deth + 5);
+}
+
+static inline void deth_put(uint8_t *deth, uint32_t qkey, uint32_t src_qpn)
+{
+    put_be32(deth, qkey);
+    put_be32(deth + 4, src_qpn);
 }
 
 /* ---- AETH: syndrome, MSN ---- */

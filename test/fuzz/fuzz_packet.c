@@ -71,7 +71,7 @@ static bool take(struct taken *t, const uint8_t *data, size_t size, const struct
         return false;
     check_view(&t->view, data, size);
     REQUIRE(port->promiscuous == (t->view.gid_index < 0));
-    encap_grh(t->grh, &t->view);
+    encap_grh(t->grh, t->view.l3_kind, t->view.l3);
     drop = pkt_parse(&t->pkt, t->view.bth, t->view.bth_len);
     if (drop) {
         REQUIRE(drop == DROP_truncated || drop == DROP_unknown_opcode ||

@@ -35,7 +35,7 @@ MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_T
 FORMS = {("write", "ipv6"): ("write", 1.06), ("read", "ipv6"): ("read", 1.06), ("write", "vlan"): ("write", 1.5),
          ("write", "vlan6"): ("write", 1.5), ("send", "srq"): ("send", 1.5), ("write", "inline"): ("write", 1.5),
          ("write", "fence"): ("write", 1.5), ("write", "uc"): ("write", 1.5), ("send", "uc"): ("send", 1.5),
-         ("write-imm", ""): ("write", 1.5), ("send-imm", ""): ("send", 1.5), ("write", "sges"): ("write", 1.5), ("send", "ud"): None,
+         ("write-imm", ""): ("write", 1.5), ("send-imm", ""): ("send", 1.5), ("write", "sges"): ("write", 1.5), ("send", "ud"): ("send", 1.5),
          ("fetch-add", ""): None}
 # Per cent that a message may cost more under a controller.
 CONTROL = 5

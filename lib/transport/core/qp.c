@@ -38,6 +38,7 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
     if (init->program)
         qp->why.program = *init->program;
     qp->timer.deadline = qp->pace.deadline = NS_NEVER;
+    qp->rx_template.form = HDR_NONE;
     if (init->entropy) {
         qp->own_entropy = true;
         qp->entropy = *init->entropy;

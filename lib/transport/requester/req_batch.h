@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What req_batch_message.c and req_batch_read.c share. */
+/* What req_batch_message.c, req_batch_read.c and req_batch_ud.c share. */
 #ifndef UROCE_REQ_BATCH_H
 #define UROCE_REQ_BATCH_H
 
@@ -21,6 +21,22 @@ static inline bool sge_region_find(struct engine *e, const struct qp *qp, const 
     r->lkey = sge->lkey;
     r->mr = NULL;
     return mr_check(&e->mrs, sge->lkey, qp->pd, sge->addr, sge->length, access, &r->mr) == MR_OK;
+}
+
+/* WQEs that may be taken now: the last one taken was sent as a whole, and nothing is sent again. */
+static inline unsigned wqes_to_take(const struct qp *qp, unsigned n)
+{
+    const struct requester *req = &qp->req;
+    int pending;
+
+    if (!req_takes_new(qp) || !req->sq.max_sge || req->send != req->head ||
+        !psn_eq(req->next_psn, req->max_psn))
+        return 0;
+    pending = work_queue_pending(&req->sq);
+    if (pending <= 0)
+        return 0;
+    n = min_of(n, (unsigned)pending);
+    return min_of(n, req->slot_count - (req->head - req->tail));
 }
 
 /* The WQEs that are not taken yet. */

@@ -8,22 +8,6 @@
 #include "mem_memcpy.h"
 #include "req_batch.h"
 
-/* WQEs that may be taken now: the last one taken was sent as a whole, and nothing is sent again. */
-static unsigned wqes_to_take(const struct qp *qp, unsigned n)
-{
-    const struct requester *req = &qp->req;
-    int pending;
-
-    if (!req_has_batches(qp) || !req_takes_new(qp) || !req->sq.max_sge || req->send != req->head ||
-        !psn_eq(req->next_psn, req->max_psn))
-        return 0;
-    pending = work_queue_pending(&req->sq);
-    if (pending <= 0)
-        return 0;
-    n = min_of(n, (unsigned)pending);
-    return min_of(n, req->slot_count - (req->head - req->tail));
-}
-
 /* A fence waits for READs and atomics; without such it changes nothing. */
 static __attribute__((noinline)) uint64_t copy_fenced(const struct requester *req,
                                                       const void *entry, struct send_wqe *w)
@@ -56,7 +40,7 @@ static void header_make(struct engine *e, const struct qp *qp, uint64_t shape,
     uint32_t len = MESSAGE_LEN(shape), op = MESSAGE_OP(shape);
     uint32_t bth_len = kinds[op].len + len + pkt_pad(len) + ICRC_LEN;
 
-    tx_header_make(e, qp, &h->tx,
+    tx_header_make(e, &qp->encap, qp->dest_qpn, &h->tx,
                    bth_first_word(OPCODE(qp->service, kinds[op].op),
                                   shape & MESSAGE_SOLICITED ? BTH_SOLICITED : 0, pkt_pad(len)),
                    bth_len);
@@ -72,7 +56,7 @@ static inline uint8_t *headers_put(const struct message_header *h, const struct 
                                    const struct qp *qp, struct frame *frame)
 {
     const struct sqe *w = &s->wqe.h;
-    uint8_t *next = tx_header_put(&h->tx, qp, frame, h->ask | s->first.v);
+    uint8_t *next = tx_header_put(&h->tx, qp->encap.len, frame, h->ask | s->first.v);
 
     if (!(h->shape & SQE_SEND)) {
         reth_put(next, w->remote_addr, w->rkey, MESSAGE_LEN(h->shape));
@@ -142,7 +126,7 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
                 break;
             if (shape != header.shape) {
                 if (!deferred)
-                    tx_header_seal(e, qp, &header.tx, frames, i);
+                    tx_header_seal(e, qp, &qp->encap, &header.tx, frames, i);
                 header_make(e, qp, shape, &header);
                 header.tx.first = i;
             }
@@ -154,8 +138,8 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
         slot_start(s, index + i, MESSAGE_LEN(shape), 1, p);
         payload = headers_put(&header, s, qp, &frames[i]);
         if (!deferred && unlikely(header.copy_late))
-            tx_header_seal_copy(e, qp, &header.tx, &frames[i], mr_direct(from.mr, s->wqe.sge->addr),
-                                s->len);
+            tx_header_seal_copy(e, qp, &qp->encap, &header.tx, &frames[i],
+                                mr_direct(from.mr, s->wqe.sge->addr), s->len);
         else
             payload_put(e, &header, s, from.mr, payload, e->jobs + i);
         if (deferred)
@@ -164,7 +148,7 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
     if (!i)
         return 0;
     if (!deferred) {
-        tx_header_seal(e, qp, &header.tx, frames, i);
+        tx_header_seal(e, qp, &qp->encap, &header.tx, frames, i);
         e->sealed += i;
     }
     req_commit_messages(e, qp, i, psn_prev(p), p, false);
@@ -226,7 +210,7 @@ static __attribute__((noinline)) unsigned build_gathered(struct engine *e, struc
             !pieces_find(e, qp, &s->wqe, &from, &pieces))
             break;
         if (shape != header.shape) {
-            tx_header_seal(e, qp, &header.tx, frames, i);
+            tx_header_seal(e, qp, &qp->encap, &header.tx, frames, i);
             header_make(e, qp, shape, &header);
             header.tx.first = i;
         }
@@ -235,7 +219,7 @@ static __attribute__((noinline)) unsigned build_gathered(struct engine *e, struc
     }
     if (!i)
         return 0;
-    tx_header_seal(e, qp, &header.tx, frames, i);
+    tx_header_seal(e, qp, &qp->encap, &header.tx, frames, i);
     e->sealed += i;
     req_commit_messages(e, qp, i, psn_prev(p), p, false);
     return i;
@@ -254,6 +238,8 @@ NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,
 {
     unsigned taken = 0, messages;
 
+    if (unlikely(!req_has_batches(qp)))
+        return qp->service == PKT_UD ? req_batch_datagrams(e, qp, frames, min_of(n, psns)) : 0;
     n = wqes_to_take(qp, n);
     messages = min_of(n, psns);
     if (likely(messages && e->sealed == e->jobs))

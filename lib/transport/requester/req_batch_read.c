@@ -27,10 +27,11 @@ NO_STACK_PROTECTOR unsigned req_batch_reads(struct engine *e, struct qp *qp, str
         packets = packets_for(sge->length, qp->mtu);
         slot_start(s, req->sq.cons + i, sge->length, packets, p);
         if (!i)
-            tx_header_make(e, qp, &header, bth_first_word(OPCODE(PKT_RC, OP_READ_REQUEST), 0, 0),
+            tx_header_make(e, &qp->encap, qp->dest_qpn, &header,
+                           bth_first_word(OPCODE(PKT_RC, OP_READ_REQUEST), 0, 0),
                            BTH_LEN + RETH_LEN + ICRC_LEN);
-        reth_put(tx_header_put(&header, qp, &frames[i], BTH_ACK_REQ | p.v), s->wqe.h.remote_addr,
-                 s->wqe.h.rkey, sge->length);
+        reth_put(tx_header_put(&header, qp->encap.len, &frames[i], BTH_ACK_REQ | p.v),
+                 s->wqe.h.remote_addr, s->wqe.h.rkey, sge->length);
         last = p;
         p = psn_add(p, packets);
         ring_cursor_next(&wqe);
@@ -38,7 +39,7 @@ NO_STACK_PROTECTOR unsigned req_batch_reads(struct engine *e, struct qp *qp, str
     }
     if (!i)
         return 0;
-    tx_header_seal(e, qp, &header, frames, i);
+    tx_header_seal(e, qp, &qp->encap, &header, frames, i);
     e->sealed += i;
     req_commit_messages(e, qp, i, last, p, true);
     return i;

@@ -59,8 +59,7 @@ bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
     p.dest_qpn = w->ud.remote_qpn & PSN_MASK;
     p.psn = req->next_psn;
     p.solicited = w->flags & SQE_SOLICITED;
-    /* 10.2.5: a Q_Key with the high bit set stands for the queue pair's own. */
-    p.deth.qkey = w->ud.remote_qkey & QKEY_CONTROLLED ? qp->qkey : w->ud.remote_qkey;
+    p.deth.qkey = req_ud_qkey(qp, w);
     p.deth.src_qpn = qp->qpn;
     p.imm = imm ? __builtin_bswap32(w->imm) : 0;
     p.payload_len = s->len;

@@ -83,6 +83,11 @@ bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job);
 /* The same for UD (req_ud.c): one packet, which the WQE addresses. False also: its address handle's
  * rate does not let it leave yet. */
 bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job);
+/* 10.2.5: the Q_Key of a datagram. One with the high bit set stands for the queue pair's own. */
+static inline uint32_t req_ud_qkey(const struct qp *qp, const struct sqe *w)
+{
+    return w->ud.remote_qkey & QKEY_CONTROLLED ? qp->qkey : w->ud.remote_qkey;
+}
 
 /* The payload of the packet at the sending position, padded: copied to `payload`, or noted in the
  * job as copied when the packet is sealed. False: the slot has failed. */
@@ -119,6 +124,8 @@ static inline bool op_is_local(uint8_t sqe_op)
  */
 unsigned req_batch_messages(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                             unsigned psns);
+/* UD alone: up to n datagrams, if no packet waits for a queued copy. */
+unsigned req_batch_datagrams(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 /* READs alone; no packet waits for a queued copy. */
 unsigned req_batch_reads(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                          unsigned psns);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Batches of messages that take receive WQEs: SEND ONLY with immediate data or without, and WRITE
- * ONLY with immediate data. The WQEs come from the queue pair's own queue or from an SRQ, and those
- * of SENDs have one SGE. If their memory is mapped, the CQEs are written in place.
+ * Batches of messages that take receive WQEs: SEND ONLY with immediate data or without, datagrams
+ * or of a connection, and WRITE ONLY with immediate data. The WQEs come from the queue pair's own
+ * queue or from an SRQ, and those of SENDs have one SGE. If their memory is mapped, the CQEs are
+ * written in place.
  */
 #include "recv_cqe.h"
+#include "resp_datagram.h"
 #include "resp_rules.h"
 #include "responder.h"
 #include "rx_batch.h"
@@ -99,7 +101,17 @@ static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsig
 /* ---- mapped memory ---- */
 
 /* Which messages. Inlined where they are constants. */
-enum messages { SENDS, SENDS_IMM, WRITES_IMM };
+enum messages { SENDS, SENDS_IMM, WRITES_IMM, DATAGRAMS, DATAGRAMS_IMM };
+
+ALWAYS_INLINE bool are_datagrams(enum messages what)
+{
+    return what >= DATAGRAMS;
+}
+
+ALWAYS_INLINE bool have_imm(enum messages what)
+{
+    return what != SENDS && what != DATAGRAMS;
+}
 
 /* What a message of the batch needs. */
 struct place {
@@ -109,12 +121,12 @@ struct place {
 
 ALWAYS_INLINE const uint8_t *imm_of(enum messages what, const uint8_t *bth)
 {
-    return bth + BTH_LEN + (what == WRITES_IMM ? RETH_LEN : 0);
+    return bth + BTH_LEN + (what == WRITES_IMM ? RETH_LEN : are_datagrams(what) ? DETH_LEN : 0);
 }
 
 ALWAYS_INLINE const uint8_t *payload_of(enum messages what, const uint8_t *bth)
 {
-    return what == SENDS ? bth + BTH_LEN : imm_of(what, bth) + IMM_LEN;
+    return imm_of(what, bth) + (have_imm(what) ? IMM_LEN : 0);
 }
 
 ALWAYS_INLINE bool find_write(struct rx_batch *b, struct mr_grant *g, const struct icrc_span *s,
@@ -147,27 +159,65 @@ ALWAYS_INLINE bool find_send(enum messages what, struct rx_batch *b, struct mr_g
     return p->to || (what != SENDS && !s->payload);
 }
 
+/* Of another Q_Key (10.2.5) it is dropped. */
+ALWAYS_INLINE bool find_datagram(struct rx_batch *b, struct mr_grant *g, const struct icrc_span *s,
+                                 const struct work_queue *rq, uint32_t index, struct place *p)
+{
+    uint32_t len = ENCAP_GRH_LEN + s->payload;
+    struct recv_buffer buffer;
+
+    if (unlikely(deth_qkey(s->bth + BTH_LEN) != b->qp->qkey || !recv_wqe_peek(rq, index, &buffer) ||
+                 !resp_room_ok(buffer.length, 0, len)))
+        return false;
+    p->wr_id = buffer.wr_id;
+    p->to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, buffer.lkey, MEM_LOCAL_WRITE,
+                            buffer.addr, len);
+    return p->to;
+}
+
 /* Where the message goes, and the id of the WQE that it takes; false: not that simple. */
 ALWAYS_INLINE bool find_place(enum messages what, struct rx_batch *b, struct mr_grant *g,
                               const struct icrc_span *s, const struct work_queue *rq,
                               uint32_t index, struct place *p)
 {
+    if (are_datagrams(what))
+        return find_datagram(b, g, s, rq, index, p);
     return what == WRITES_IMM ? find_write(b, g, s, rq, index, p)
                               : find_send(what, b, g, s, rq, index, p);
 }
 
+/* A datagram's network header, and what its CQE says of its sender. */
+ALWAYS_INLINE void put_sender(enum hdr_form form, const struct icrc_span *s, uint8_t *to,
+                              struct cqe *c)
+{
+    const uint8_t *frame = s->bth - hdr_bth_at(form);
+
+    encap_grh(to, hdr_is_ipv6(form) ? ICRC_IPV6 : ICRC_IPV4, frame + hdr_l3_at(form));
+    c->src_qpn = deth_src_qpn(s->bth + BTH_LEN);
+    memcpy(c->smac, frame + MAC_LEN, sizeof(c->smac));
+}
+
 /* The message's bytes, and its CQE. */
-ALWAYS_INLINE void put_message(enum messages what, const struct icrc_span *s, const struct place *p,
+ALWAYS_INLINE void put_message(enum messages what, const struct rx_batch *b,
+                               const struct icrc_span *s, const struct place *p,
                                const struct cqe *common, uint32_t wqe, struct cqe *c)
 {
+    const uint32_t before = are_datagrams(what) ? ENCAP_GRH_LEN : 0;
+
     if (what == SENDS || s->payload)
-        mr_grant_copy(p->to, payload_of(what, s->bth), s->payload);
+        mr_grant_copy(p->to + before, payload_of(what, s->bth), s->payload);
     memcpy(c, common, offsetof(struct cqe, seq));
     c->wr_id = p->wr_id;
-    c->byte_len = s->payload;
+    c->byte_len = before + s->payload;
     c->wqe = wqe;
-    if (what != SENDS)
+    if (have_imm(what))
         memcpy(&c->imm, imm_of(what, s->bth), sizeof(c->imm));
+    if (!are_datagrams(what))
+        return;
+    if (likely(b->form == HDR_IPV4))
+        put_sender(HDR_IPV4, s, p->to, c);
+    else
+        put_sender(b->form, s, p->to, c);
 }
 
 ALWAYS_INLINE struct cqe common_cqe(enum messages what, const struct rx_batch *b)
@@ -176,8 +226,11 @@ ALWAYS_INLINE struct cqe common_cqe(enum messages what, const struct rx_batch *b
 
     if (what == WRITES_IMM)
         c.opcode = WC_RECV_RDMA_WITH_IMM;
-    if (what != SENDS)
+    if (have_imm(what))
         c.wc_flags = WC_WITH_IMM;
+    if (are_datagrams(what))
+        resp_datagram_cqe(&c, hdr_is_ipv6(b->form) ? ICRC_IPV6 : ICRC_IPV4,
+                          hdr_vlan_tci(b->form, b->span->bth - hdr_bth_at(b->form)));
     return c;
 }
 
@@ -198,7 +251,7 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
 
         if (unlikely(!find_place(what, b, &g, s, &rq, rq.cons + i, &p)))
             break;
-        put_message(what, s, &p, &common, rq.cons + i, c);
+        put_message(what, b, s, &p, &common, rq.cons + i, c);
         solicited |= bth_is_solicited(s->bth);
         cq_batch_give(&cqes, c);
     }
@@ -234,7 +287,7 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
     for (i = 0; i < n; i++) {
         struct cqe *c = cq_batch_entry(&cqes);
 
-        put_message(what, &b->span[i], &place[i], &common, 0, c);
+        put_message(what, b, &b->span[i], &place[i], &common, 0, c);
         solicited |= bth_is_solicited(b->span[i].bth);
         cq_batch_give(&cqes, c);
     }
@@ -272,4 +325,19 @@ unsigned resp_place_writes_imm(struct rx_batch *b, unsigned n)
     if (b->qp->srq)
         return place_shared(WRITES_IMM, b, n);
     return b->e->completions || b->e->batch.n ? 0 : place_own(WRITES_IMM, b, n);
+}
+
+/* The same; and datagrams for memory that is not mapped do so, too. */
+unsigned resp_place_datagrams(struct rx_batch *b, unsigned n)
+{
+    if (b->qp->srq)
+        return place_shared(DATAGRAMS, b, n);
+    return b->e->completions || b->e->batch.n ? 0 : place_own(DATAGRAMS, b, n);
+}
+
+unsigned resp_place_datagrams_imm(struct rx_batch *b, unsigned n)
+{
+    if (b->qp->srq)
+        return place_shared(DATAGRAMS_IMM, b, n);
+    return b->e->completions || b->e->batch.n ? 0 : place_own(DATAGRAMS_IMM, b, n);
 }

@@ -48,6 +48,21 @@ static void copy_payload(uint8_t *to, const uint8_t *from, uint32_t len)
     mem_memcpy(to, from, len);
 }
 
+/* The headers of responses of this shape, from frames[i] on; those before are sealed. */
+static __attribute__((noinline)) void start_shape(struct engine *e, struct qp *qp,
+                                                  struct reply_batch *b, uint32_t shape,
+                                                  const struct frame *frames, unsigned i)
+{
+    uint8_t opcode = (uint8_t)(shape >> 24);
+    uint32_t len = shape & 0xFFFFFF;
+
+    tx_header_seal(e, qp, &qp->encap, &b->header, frames, i);
+    tx_header_make(e, &qp->encap, qp->dest_qpn, &b->header, bth_first_word(opcode, 0, pkt_pad(len)),
+                   (uint32_t)pkt_len(opcode, len));
+    b->header.first = i;
+    b->shape = shape;
+}
+
 /* Builds the next response of r into frames[i]. */
 static bool build_response(struct engine *e, struct qp *qp, struct reply_batch *b,
                            struct resp_resource *r, struct frame *frames, unsigned i)
@@ -60,20 +75,15 @@ static bool build_response(struct engine *e, struct qp *qp, struct reply_batch *
 
     if (!from)
         return false;
-    if (unlikely(shape != b->shape)) {
-        tx_header_seal(e, qp, &b->header, frames, i);
-        tx_header_make(e, qp, &b->header, bth_first_word(opcode, 0, pkt_pad(len)),
-                       (uint32_t)pkt_len(opcode, len));
-        b->header.first = i;
-        b->shape = shape;
-    }
-    next = tx_header_put(&b->header, qp, &frames[i], psn_add(r->first, r->next).v);
+    if (unlikely(shape != b->shape))
+        start_shape(e, qp, b, shape, frames, i);
+    next = tx_header_put(&b->header, qp->encap.len, &frames[i], psn_add(r->first, r->next).v);
     if (opcode != OPCODE(PKT_RC, OP_READ_RESP_MIDDLE)) {
         aeth_put(next, AETH_ACK_PLAIN, r->msn);
         next += AETH_LEN;
     }
     if (len >= TX_COPY_LATE_MIN)
-        tx_header_seal_copy(e, qp, &b->header, &frames[i], from, len);
+        tx_header_seal_copy(e, qp, &qp->encap, &b->header, &frames[i], from, len);
     else
         copy_payload(next, from, len);
     if (++r->next == r->packets)
@@ -100,7 +110,7 @@ NO_STACK_PROTECTOR unsigned resp_batch_replies(struct engine *e, struct qp *qp,
         if (!r || (one_of_many && i && r->packets > 1) || !build_response(e, qp, &b, r, frames, i))
             break;
     }
-    tx_header_seal(e, qp, &b.header, frames, i);
+    tx_header_seal(e, qp, &qp->encap, &b.header, frames, i);
     e->sealed += i;
     return i;
 }

@@ -61,6 +61,8 @@ unsigned resp_place_segments(struct rx_batch *b, unsigned n);
 unsigned resp_place_sends(struct rx_batch *b, unsigned n);
 unsigned resp_place_sends_imm(struct rx_batch *b, unsigned n);
 unsigned resp_place_writes_imm(struct rx_batch *b, unsigned n);
+unsigned resp_place_datagrams(struct rx_batch *b, unsigned n);
+unsigned resp_place_datagrams_imm(struct rx_batch *b, unsigned n);
 unsigned resp_place_reads(struct rx_batch *b, unsigned n);
 /* resp_rx.c, resp_read.c: n packets were placed. One ACK, of the last one that asks for one, covers
  * all of them. */

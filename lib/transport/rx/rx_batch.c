@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Batches of received frames: see rx_batch.h. Most frames are in one: WRITE ONLY, SEND ONLY, parts
- * of longer WRITEs, READ requests or responses to READs, each kind for itself, and ACKs one by
- * one. A frame is recognised by comparing its headers with the template of its queue pair, as a
- * whole; what remains to be checked is checked packet by packet. Any unusual frame ends the batch
- * untouched and takes the general path (rx_general.c).
+ * of longer WRITEs, READ requests or responses to READs, datagrams, each kind for itself, and ACKs
+ * one by one. A frame is recognised by comparing its headers with the template of its queue pair,
+ * as a whole; what remains to be checked is checked packet by packet. Any unusual frame ends the
+ * batch untouched and takes the general path (rx_general.c).
  */
 #include "rx_batch.h"
 #include "completer.h"
@@ -63,6 +63,17 @@ static const struct rx_kind rx_responses = {.expect = comp_expect_response,
                                             .admit = admit_all,
                                             .place = comp_place_responses,
                                             .commit = comp_commit_responses};
+static const struct rx_kind rx_datagrams = {.expect = NULL,
+                                            .admit = resp_admit_sends,
+                                            .place = resp_place_datagrams,
+                                            .commit = commit_nothing,
+                                            .datagrams = true};
+static const struct rx_kind rx_datagrams_imm = {.expect = NULL,
+                                                .admit = resp_admit_sends,
+                                                .place = resp_place_datagrams_imm,
+                                                .commit = commit_nothing,
+                                                .imm = true,
+                                                .datagrams = true};
 static const struct rx_kind rx_acks = {
     .expect = NULL, .admit = admit_all, .place = comp_place_ack, .commit = commit_nothing};
 
@@ -88,6 +99,8 @@ static const struct rx_kind *const kind_of[256] = {
     [OPCODE(PKT_UC, OP_SEND_ONLY)] = &rx_sends,
     [OPCODE(PKT_UC, OP_SEND_ONLY_IMM)] = &rx_sends_imm,
     [OPCODE(PKT_UC, OP_WRITE_ONLY_IMM)] = &rx_writes_imm,
+    [OPCODE(PKT_UD, OP_SEND_ONLY)] = &rx_datagrams,
+    [OPCODE(PKT_UD, OP_SEND_ONLY_IMM)] = &rx_datagrams_imm,
 };
 
 /* ---- recognise ---- */
@@ -214,17 +227,28 @@ static __attribute__((noinline)) bool layout_change_other(struct rx_layout *l, s
     return layout_change(b->form, l, b, f, i);
 }
 
-/* PSNs of a packet; a READ request has those of its responses. */
-ALWAYS_INLINE uint32_t psns_of(const struct rx_batch *b, const uint8_t *bth, bool reads)
+/* How the PSNs of a batch follow each other. A READ request has those of its responses. */
+enum order { ONE_BY_ONE, BY_RESPONSES, NO_ORDER };
+
+static enum order order_of(const struct rx_kind *kind)
 {
-    return reads ? packets_for(reth_len(bth + BTH_LEN), b->qp->mtu) : 1;
+    return kind->reads ? BY_RESPONSES : ONE_BY_ONE;
+}
+
+ALWAYS_INLINE uint32_t psns_of(const struct rx_batch *b, const uint8_t *bth, enum order order)
+{
+    return order == BY_RESPONSES ? packets_for(reth_len(bth + BTH_LEN), b->qp->mtu) : 1;
+}
+
+ALWAYS_INLINE bool is_next(enum order order, const uint8_t *bth, uint64_t position)
+{
+    return order == NO_ORDER ? bth_dest_qpn(bth) == position >> 32 : bth_position(bth) == position;
 }
 
 /* How many frames from f on belong to the batch, whose first one has this PSN. Inlined for the
- * forms that are common; for IPv4 without a tag once for READ requests, once for the other kinds.
- */
+ * forms that are common; for IPv4 without a tag once for each order. */
 ALWAYS_INLINE unsigned recognise_kind(enum hdr_form form, struct rx_batch *b, const struct frame *f,
-                                      unsigned n, psn_t first, bool reads)
+                                      unsigned n, psn_t first, enum order order)
 {
     uint64_t position = bth_position_of(b->qp->qpn, first), sizes = 0;
     struct icrc_span *s = b->span;
@@ -245,15 +269,17 @@ ALWAYS_INLINE unsigned recognise_kind(enum hdr_form form, struct rx_batch *b, co
             frame_len = l.frame_len;
             sizes = icrc_span_sizes(l.len, l.payload_len, true);
             n = min_of(n, l.since + l.limit);
-            if (bth_position(bth) != position)
+            if (!is_next(order, bth, position))
                 break;
             icrc_span_set(s, bth, icrc_span_sizes(l.len, l.payload_len, l.alike));
         } else {
-            if (bth_position(bth) != position) /* also where PSNs wrap around: a batch ends there */
+            if (!is_next(order, bth,
+                         position)) /* also where PSNs wrap around: a batch ends there */
                 break;
             icrc_span_set(s, bth, sizes);
         }
-        position += psns_of(b, bth, reads);
+        if (order != NO_ORDER)
+            position += psns_of(b, bth, order);
     }
     if (i)
         layout_account(&l, b, i);
@@ -263,19 +289,26 @@ ALWAYS_INLINE unsigned recognise_kind(enum hdr_form form, struct rx_batch *b, co
 static __attribute__((noinline)) unsigned recognise_reads(struct rx_batch *b, const struct frame *f,
                                                           unsigned n, psn_t first)
 {
-    return recognise_kind(HDR_IPV4, b, f, n, first, true);
+    return recognise_kind(HDR_IPV4, b, f, n, first, BY_RESPONSES);
 }
 
 static __attribute__((noinline)) unsigned recognise_ipv6(struct rx_batch *b, const struct frame *f,
                                                          unsigned n, psn_t first)
 {
-    return recognise_kind(HDR_IPV6, b, f, n, first, b->kind->reads);
+    return recognise_kind(HDR_IPV6, b, f, n, first, order_of(b->kind));
 }
 
 static __attribute__((noinline)) unsigned
 recognise_tagged(struct rx_batch *b, const struct frame *f, unsigned n, psn_t first)
 {
-    return recognise_kind(b->form, b, f, n, first, b->kind->reads);
+    return recognise_kind(b->form, b, f, n, first, order_of(b->kind));
+}
+
+static __attribute__((noinline)) unsigned recognise_datagrams(struct rx_batch *b,
+                                                              const struct frame *f, unsigned n)
+{
+    return b->form == HDR_IPV4 ? recognise_kind(HDR_IPV4, b, f, n, psn(0), NO_ORDER)
+                               : recognise_kind(b->form, b, f, n, psn(0), NO_ORDER);
 }
 
 /* An ACK or NAK, with any PSN. */
@@ -310,11 +343,13 @@ static unsigned recognise(struct rx_batch *b, const struct frame *f, unsigned n)
     if (b->kind == &rx_acks)
         return likely(b->form == HDR_IPV4) ? recognise_ack(HDR_IPV4, b, f)
                                            : recognise_other_ack(b, f);
+    if (unlikely(b->kind->datagrams))
+        return recognise_datagrams(b, f, n);
     if (!b->kind->expect(b->qp, &first))
         return 0;
     if (likely(b->form == HDR_IPV4))
         return b->kind->reads ? recognise_reads(b, f, n, first)
-                              : recognise_kind(HDR_IPV4, b, f, n, first, false);
+                              : recognise_kind(HDR_IPV4, b, f, n, first, ONE_BY_ONE);
     return b->form == HDR_IPV6 ? recognise_ipv6(b, f, n, first) : recognise_tagged(b, f, n, first);
 }
 

@@ -15,8 +15,8 @@ struct rx_batch;
 
 /* The stages that depend on what the packets are. */
 struct rx_kind {
-    /* The PSN of the first packet; false: no such packet is expected. NULL: an ACK or NAK, which
-     * has no place in the order. */
+    /* The PSN of the first packet; false: no such packet is expected. NULL: an ACK or NAK, or
+     * datagrams, which have no place in an order. */
     bool (*expect)(const struct qp *qp, psn_t *first);
     /* How many of the first n packets may be placed, as far as the queue pair and the first
      * packet tell. Answers: all. */
@@ -29,6 +29,7 @@ struct rx_kind {
     void (*commit)(struct rx_batch *b, unsigned n);
     bool reads; /* requests of READs: each has the PSNs of its responses, and no payload */
     bool imm;   /* with immediate data: it may have no payload */
+    bool datagrams;
 };
 
 struct rx_batch {

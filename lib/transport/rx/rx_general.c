@@ -19,7 +19,8 @@
 
 /* ---- recognise ---- */
 
-/* Whether the frame matches the template of its queue pair: nearly all do. */
+/* Whether the frame matches the template of its queue pair: nearly all do. A datagram's is that of
+ * the last one's sender; who sent this one is part of its completion. */
 static bool matches_template(struct engine *e, struct rx_job *job, const struct frame *f)
 {
     unsigned bth_at = hdr_bth_at(HDR_IPV4);
@@ -27,7 +28,7 @@ static bool matches_template(struct engine *e, struct rx_job *job, const struct 
     if (f->len < bth_at + BTH_LEN)
         return false;
     job->qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(f->data + bth_at));
-    if (!job->qp || qp_owner_engine(job->qp) != e ||
+    if (!job->qp || qp_owner_engine(job->qp) != e || job->qp->service == PKT_UD ||
         !hdr_template_parse(&job->qp->rx_template, f->data, f->len, &job->view) ||
         !hdr_template_is_ours(&job->qp->rx_template, e->cfg.port->gids))
         return false;
@@ -107,7 +108,7 @@ static uint16_t source_port(const struct rx_job *job)
     return job->matched ? hdr_template_sport(job->view.bth) : job->view.udp_sport;
 }
 
-static void deliver(struct engine *e, unsigned i)
+static void deliver(struct engine *e, unsigned i, const struct frame *f)
 {
     struct rx_job *job = &e->rx_job[i];
     struct qp *qp = job->qp;
@@ -120,6 +121,9 @@ static void deliver(struct engine *e, unsigned i)
         qp->comm_est_raised = true;
         e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_COMM_EST);
     }
+    if (qp->service == PKT_UD)
+        hdr_template_follow(&qp->rx_template, e->cfg.port->gids, job->view.gid_index, f->data,
+                            f->len);
     job->is_response = pkt_info(&job->pkt)->flags & PF_RESPONSE;
     if (job->is_response)
         comp_rx(e, qp, i, source_port(job));
@@ -196,7 +200,7 @@ static void process_packet(struct engine *e, unsigned i, const struct frame *f, 
     else if (unlikely(pkt_info(&job->pkt)->kind == KIND_CNP))
         take_cnp(e, job->qp);
     else
-        deliver(e, i);
+        deliver(e, i, f);
 }
 
 /* A frame that is not RoCE is punted; so is a fragment, whose protocol is unknown, and what is for

@@ -22,21 +22,24 @@ struct tx_header {
 };
 _Static_assert(ENCAP_MAX_LEN + BTH_LEN <= 80, "room in struct tx_header");
 
-/* word: the BTH's first. bth_len: bytes from the BTH through the ICRC. */
-static inline void tx_header_make(struct engine *e, const struct qp *qp, struct tx_header *h,
-                                  uint32_t word, uint32_t bth_len)
+/* By these outer headers, here and below the same ones. word: the BTH's first. bth_len: bytes from
+ * the BTH through the ICRC. */
+static inline void tx_header_make(struct engine *e, const struct encap_template *encap,
+                                  uint32_t dest_qpn, struct tx_header *h, uint32_t word,
+                                  uint32_t bth_len)
 {
-    uint8_t *bth = h->bytes + encap_tx(h->bytes, &qp->encap, bth_len, e->ip_id++);
+    uint8_t *bth = h->bytes + encap_tx(h->bytes, encap, bth_len, e->ip_id++);
 
-    bth_put_flow(bth, word, qp->dest_qpn);
-    h->frame_len = qp->encap.len + bth_len;
+    bth_put_flow(bth, word, dest_qpn);
+    h->frame_len = encap->len + bth_len;
 }
 
-/* Copies the header into a frame and adds the BTH's last word. Returns what follows the BTH. */
-static inline uint8_t *tx_header_put(const struct tx_header *h, const struct qp *qp,
-                                     struct frame *frame, uint32_t word)
+/* Copies the header, with as many outer bytes, into a frame and adds the BTH's last word. Returns
+ * what follows the BTH. */
+static inline uint8_t *tx_header_put(const struct tx_header *h, uint32_t outer, struct frame *frame,
+                                     uint32_t word)
 {
-    uint8_t *bth = frame->data + qp->encap.len;
+    uint8_t *bth = frame->data + outer;
 
     frame->len = h->frame_len;
     memcpy(frame->data, h->bytes, sizeof(h->bytes));
@@ -45,7 +48,8 @@ static inline uint8_t *tx_header_put(const struct tx_header *h, const struct qp 
 }
 
 /* Seals the frames with this header up to `end`. */
-static inline void tx_header_seal(struct engine *e, struct qp *qp, const struct tx_header *h,
+static inline void tx_header_seal(struct engine *e, struct qp *qp,
+                                  const struct encap_template *encap, const struct tx_header *h,
                                   const struct frame *frames, unsigned end)
 {
     unsigned n = end - h->first;
@@ -53,8 +57,8 @@ static inline void tx_header_seal(struct engine *e, struct qp *qp, const struct 
     if (!n)
         return;
     if (!frames[h->first].icrc_omitted)
-        encap_seal_batch(&qp->encap, &frames[h->first], n);
-    tx_count(e, qp, qp->encap.priority, n, (uint64_t)n * h->frame_len);
+        encap_seal_batch(encap, &frames[h->first], n);
+    tx_count(e, qp, encap->priority, n, (uint64_t)n * h->frame_len);
 }
 
 /* Copies the payload, len mapped bytes at `from`, behind the headers in the frame and seals the
@@ -67,11 +71,12 @@ static inline uint32_t tx_seal_copy(const struct frame *f, const struct encap_te
 }
 
 /* The same for the next frame with this header, which is the first that is not sealed. */
-static inline void tx_header_seal_copy(struct engine *e, struct qp *qp, struct tx_header *h,
+static inline void tx_header_seal_copy(struct engine *e, struct qp *qp,
+                                       const struct encap_template *encap, struct tx_header *h,
                                        const struct frame *f, const uint8_t *from, uint32_t len)
 {
-    tx_seal_copy(f, &qp->encap, h->frame_len - qp->encap.len, from, len);
-    tx_count(e, qp, qp->encap.priority, 1, h->frame_len);
+    tx_seal_copy(f, encap, h->frame_len - encap->len, from, len);
+    tx_count(e, qp, encap->priority, 1, h->frame_len);
     h->first++;
 }
 

@@ -124,6 +124,7 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
     s->other_copied.memory = s->other_memory;
     assert_int_equal(mr_insert(&s->mrs, &s->other, 2), 0);
     c.qps = s->qps = qp_table_create(NULL);
+    c.ahs = s->ahs = ah_table_create(NULL);
     s->e = engine_create(&c);
     s->ring = zeroed(cq_segment_bytes(cq_size, 1));
     comp_queue_init(&s->cq, s->ring, cq_size, 1);
@@ -160,6 +161,12 @@ void side_fini(struct side *s)
     qp_free(s->qp);
     engine_destroy(s->e);
     qp_table_destroy(s->qps);
+    for (unsigned i = 0; i < ARRAY_SIZE(s->ah); i++)
+        if (s->ah[i]) {
+            address_handle_unpublish(s->ahs, s->ah[i]);
+            address_handle_free(s->ah[i]);
+        }
+    ah_table_destroy(s->ahs);
     if (s->srq) {
         srq_free(s->srq);
         srq_table_destroy(s->srqs);
@@ -171,6 +178,35 @@ void side_fini(struct side *s)
     free(s->shared);
     free(s->sq);
     free(s->rq);
+}
+
+/* Of the attributes those that the type of queue pairs takes. */
+static uint32_t taken(uint32_t mask)
+{
+    const uint32_t reliable = QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER | QPA_TIMEOUT |
+                              QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC,
+                   connected = QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_ACCESS_FLAGS;
+
+    if (batch_type == QPT_RC)
+        return mask;
+    if (batch_type == QPT_UC)
+        return mask & ~reliable;
+    return (mask & ~(reliable | connected)) | (mask & QPA_ACCESS_FLAGS ? QPA_QKEY : 0);
+}
+
+/* Datagrams from either address come from the same port. */
+static void make_handles(struct side *s, const struct address_vector *av)
+{
+    struct address_vector from = *av;
+    int err;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(s->ah); i++) {
+        s->ah[i] = address_handle_create(s->ahs, PD, &from, 0, &err);
+        assert_non_null(s->ah[i]);
+        from.sgid.raw[14] ^= 1;
+        from.smac[3] ^= 1;
+        from.traffic_class = 8;
+    }
 }
 
 void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32_t psn)
@@ -187,32 +223,32 @@ void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32
                         .dest_qpn = qp_number(peer->qp),
                         .rq_psn = psn,
                         .sq_psn = psn,
+                        .qkey = QKEY,
                         .access_flags = access};
     struct address_vector av = {.sgid = s->gids.entry[0].gid,
                                 .dgid = peer->gids.entry[0].gid,
                                 .gid_type = GID_TYPE_ROCE_V2,
                                 .vlan = s->gids.entry[0].vlan,
                                 .hop_limit = 64};
-    const uint32_t reliable = QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER | QPA_TIMEOUT |
-                              QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC;
-    uint32_t mask = batch_type == QPT_RC ? UINT32_MAX : ~reliable;
     int rc;
 
     memcpy(av.smac, s->port.mac, 6);
     memcpy(av.dmac, peer->port.mac, 6);
-    rc = engine_qp_modify(s->e, s->qp, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
-                          NULL, 5, 1);
+    rc = engine_qp_modify(s->e, s->qp, &a,
+                          taken(QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS), NULL, 5,
+                          1);
     a.state = QPS_RTR;
     rc |= engine_qp_modify(s->e, s->qp, &a,
-                           mask & (QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
-                                   QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER),
-                           &av, 5, 1);
+                           taken(QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                                 QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER),
+                           batch_type == QPT_UD ? NULL : &av, 5, 1);
     a.state = QPS_RTS;
     if (peer->port.mac[5] == 2 || psn % 4) /* some responders stay in RTR */
         rc |= engine_qp_modify(s->e, s->qp, &a,
-                               mask & (QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
-                                       QPA_SQ_PSN | QPA_MAX_RD_ATOMIC),
+                               taken(QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
+                                     QPA_SQ_PSN | QPA_MAX_RD_ATOMIC),
                                NULL, 5, 1);
+    make_handles(s, &av);
     assert_int_equal(rc, 0);
 }
 

@@ -20,6 +20,7 @@
 #define MEMORY   65536
 #define IOVA     UINT64_C(0x7000000000)
 #define PD       1
+#define QKEY     0x11223344
 
 #define ALL_RIGHTS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
 
@@ -35,6 +36,8 @@ struct side {
     struct qp_table *qps;
     struct srq_table *srqs;
     struct srq *srq; /* or NULL */
+    struct ah_table *ahs;
+    struct address_handle *ah[2]; /* the peer, as seen from two addresses, for datagrams */
     _Atomic uint32_t srq_taken;
     struct mr_table mrs;
     struct mem_region mr, other; /* the same addresses, and other bytes */
@@ -54,7 +57,7 @@ struct side {
 
 /* The headers of all that is made from now on; at first HDR_IPV4. */
 extern enum hdr_form batch_form;
-/* The type of queue pairs made from now on: QPT_RC, as at first, or QPT_UC. */
+/* The type of queue pairs made from now on: QPT_RC, as at first, QPT_UC or QPT_UD. */
 extern uint32_t batch_type;
 /* The protection domain of the SRQ from which queue pairs made from now on receive; 0, as at first:
  * they have none. */

@@ -597,14 +597,14 @@ static void test_grh_of_receive_buffers(void **state)
     uint8_t grh[40];
 
     assert_int_equal(encap_rx(&v, s4.bytes, s4.len, &port), DROP_NONE);
-    encap_grh(grh, &v);
+    encap_grh(grh, v.l3_kind, v.l3);
     assert_memory_equal(grh, zeros, 20);
     assert_memory_equal(grh + 20, s4.bytes + IP, 20);
     assert_int_equal(encap_rx(&v, s6.bytes, s6.len, &port), DROP_NONE);
-    encap_grh(grh, &v);
+    encap_grh(grh, v.l3_kind, v.l3);
     assert_memory_equal(grh, s6.bytes + IP, 40);
     assert_int_equal(encap_rx(&v, s1.bytes, s1.len, &port), DROP_NONE);
-    encap_grh(grh, &v);
+    encap_grh(grh, v.l3_kind, v.l3);
     assert_memory_equal(grh, s1.bytes + IP, 40);
 }
 

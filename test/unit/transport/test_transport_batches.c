@@ -24,6 +24,19 @@ static void cut_in_two(struct sqe *e, uint32_t at)
     sge->length = at;
 }
 
+/* The WQE sends a datagram instead, mostly to where the last one went. */
+static void make_datagram(const struct side *s, const struct side *peer, struct sqe *e,
+                          struct random *r)
+{
+    static unsigned from;
+
+    if (random_below(r, 24) == 0)
+        from = random_below(r, ARRAY_SIZE(s->ah));
+    e->ud.ah = address_handle_number(s->ah[from]);
+    e->ud.remote_qpn = qp_number(peer->qp) + (random_below(r, 200) == 0);
+    e->ud.remote_qkey = QKEY + (random_below(r, 200) == 0);
+}
+
 static void post(struct side *s, const struct side *peer, struct random *r)
 {
     static const uint32_t lens[] = {0,  1,  7,    8,    8,    8,    8,    8,    9,     16,
@@ -39,8 +52,12 @@ static void post(struct side *s, const struct side *peer, struct random *r)
         op = ops[random_below(r, ARRAY_SIZE(ops) - (batch_type == QPT_UC))]; /* UC has no READ */
     if (batch_type == QPT_UC && op == SQE_READ)
         op = SQE_WRITE;
+    if (batch_type == QPT_UD && op != SQE_SEND_IMM)
+        op = SQE_SEND;
     if (random_below(r, 24) == 0)
         len = lens[random_below(r, ARRAY_SIZE(lens))];
+    if (batch_type == QPT_UD)
+        len = min_of(len, 1024u);
     *e = (struct sqe){.wr_id = s->prod,
                       .opcode = op,
                       .flags = SQE_SIGNALED,
@@ -55,6 +72,8 @@ static void post(struct side *s, const struct side *peer, struct random *r)
         e->remote_addr = IOVA + (random_below(r, 2) ? MEMORY - len + 1 : -1ull);
     *(struct sge *)(e + 1) = (struct sge){
         .addr = IOVA + random_below(r, MEMORY - len), .length = len, .lkey = s->mr.key};
+    if (batch_type == QPT_UD)
+        make_datagram(s, peer, e, r);
     if (op != SQE_READ && random_below(r, 16) == 0)
         cut_in_two(e, random_below(r, len + 1));
     atomic_store(&s->shared->sq_prod, s->prod);
@@ -183,7 +202,7 @@ static uint64_t trial(uint64_t seed)
     ns_t now = 1;
 
     batch_form = seed / 16 % 2 ? HDR_IPV4 : (enum hdr_form)(seed / 32 % HDR_FORMS);
-    batch_type = seed % 5 == 4 ? QPT_UC : QPT_RC;
+    batch_type = seed % 5 == 4 ? QPT_UC : seed % 5 == 3 ? QPT_UD : QPT_RC;
     if (seed % 3 == 0)
         psn = PSN_MASK - 20; /* wraps around */
     side_init(&a, 1, 128, ALL_RIGHTS, 0);
