@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu_list.h"
 #include "queue_abi.h"
 #include "worker.h"
 

@@ -84,12 +84,6 @@ const char *options_get(const struct perf_options *o, unsigned number, char *val
 /* Whether an option's value is text, even if it looks like a number: 2 may be a list of CPUs. */
 bool options_is_text(unsigned number);
 
-/* The CPU at this index of a list such as 2,3 or 2-5. CPU_LIST_SHORT: the list is shorter;
- * CPU_LIST_BAD: an error in the list, found on the way to the index. */
-#define CPU_LIST_SHORT -1
-#define CPU_LIST_BAD   -2
-int cpu_list_at(const char *list, unsigned index);
-
 const char *mode_name(unsigned mode);
 
 /* Prints all options, one per line. */

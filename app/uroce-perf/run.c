@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "cpu_list.h"
+
 double tsc_hz(void)
 {
     static double hz;

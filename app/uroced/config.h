@@ -61,7 +61,10 @@ struct uroced_config {
     unsigned mode;         /* of the socket; 0: depends on the user who runs the daemon */
     char group[64];        /* of the socket: a name or number; "": that depends, too */
     int64_t group_id;      /* set by socket_permissions(); -1: the daemon's */
-    unsigned workers;      /* 0: one */
+    unsigned workers;      /* 0: one, or one for each of cpus */
+    char cpus[128];        /* a list (cpu_list.h), one for each worker; "": any */
+    int cpu[WORKERS_MAX];  /* set by options_configure() from the list */
+    bool always_poll;      /* workers never yield their CPUs and never sleep */
     unsigned idle_exit;    /* seconds; 0: never */
     bool pass_userfaultfd; /* to programs that ask for it */
     char metrics[128];     /* where metrics are served (metrics_address.h); "": nowhere */

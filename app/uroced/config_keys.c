@@ -3,9 +3,11 @@
 #include "config_reader.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cpu_list.h"
 #include "metrics_address.h"
 
 bool config_key_is(const char *key, const char *name)
@@ -57,6 +59,23 @@ static int read_metrics(struct reader *r, const char *value)
     return config_text(r, value, r->config->metrics, sizeof(r->config->metrics));
 }
 
+/* "2,3", "4-7" */
+static int read_cpus(struct reader *r, const char *value)
+{
+    if (!*value || cpu_list_at(value, UINT_MAX) == CPU_LIST_BAD)
+        return config_fail(r, "must be a list of CPUs such as 2,3 or 4-7, not \"%s\"", value);
+    return config_text(r, value, r->config->cpus, sizeof(r->config->cpus));
+}
+
+/* "adaptive", "always" */
+static int read_poll(struct reader *r, const char *value)
+{
+    r->config->always_poll = !strcmp(value, "always");
+    if (r->config->always_poll || !strcmp(value, "adaptive"))
+        return 0;
+    return config_fail(r, "must be adaptive or always, not \"%s\"", value);
+}
+
 int config_daemon_key(struct reader *r, const char *value)
 {
     struct uroced_config *c = r->config;
@@ -69,6 +88,10 @@ int config_daemon_key(struct reader *r, const char *value)
         return config_text(r, value, c->group, sizeof(c->group));
     if (!strcmp(r->key, "workers"))
         return config_number(r, value, 1, WORKERS_MAX, 10, &c->workers);
+    if (!strcmp(r->key, "cpus"))
+        return read_cpus(r, value);
+    if (!strcmp(r->key, "poll"))
+        return read_poll(r, value);
     if (!strcmp(r->key, "idle_exit"))
         return config_number(r, value, 1, 1000000, 10, &c->idle_exit);
     if (!strcmp(r->key, "userfaultfd"))
@@ -81,8 +104,8 @@ int config_daemon_key(struct reader *r, const char *value)
         return read_capabilities(r, value);
     if (!strcmp(r->key, "metrics"))
         return read_metrics(r, value);
-    return config_fail(r, "is not a key of this section (socket, mode, group, workers, idle_exit, "
-                          "userfaultfd, user, seccomp, capabilities, metrics)");
+    return config_fail(r, "is not a key of this section (socket, mode, group, workers, cpus, poll, "
+                          "idle_exit, userfaultfd, user, seccomp, capabilities, metrics)");
 }
 
 static int read_device(struct reader *r, const char *value)

@@ -149,6 +149,8 @@ static uint64_t descriptor_limit(void)
 static int create_rnic(struct daemon *d)
 {
     struct rnic_config rc = {.workers = d->config.workers,
+                             .cpus = d->config.cpus[0] ? d->config.cpu : NULL,
+                             .always_poll = d->config.always_poll,
                              .mem = &uroced_memory,
                              .version = UROCE_VERSION,
                              .quota = d->config.quota,

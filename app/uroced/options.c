@@ -3,11 +3,14 @@
 #include "options.h"
 
 #include <getopt.h>
+#include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu_list.h"
 #include "metrics_address.h"
 #include "uroced.h"
 
@@ -31,6 +34,8 @@ static const char usage[] =
     "      --group NAME     the socket's group (default for root: uroce, if it exists)\n"
     "      --mode MODE      the socket's permissions (default: 0660 for root, 0600 for others)\n"
     "      --workers N      dataplane threads (default 1), each with a queue of every port\n"
+    "      --cpus LIST      the CPUs of the dataplane threads, one for each, as 2,3 or 4-7\n"
+    "      --poll MODE      adaptive, the default: threads without work sleep; always: they poll\n"
     "      --idle-exit S    end when no program has been connected for S seconds\n"
     "      --seccomp yes|no refuse system calls that the daemon does not need (default: yes)\n"
     "      --user NAME      go on as this user when ports and socket are open (root)\n"
@@ -70,6 +75,8 @@ enum {
     OPT_UDP,
     OPT_IDLE,
     OPT_WORKERS,
+    OPT_CPUS,
+    OPT_POLL,
     OPT_READY,
     OPT_SECCOMP,
     OPT_USER,
@@ -86,6 +93,8 @@ static const struct option long_options[] = {
     {"udp", optional_argument, NULL, OPT_UDP},
     {"idle-exit", required_argument, NULL, OPT_IDLE},
     {"workers", required_argument, NULL, OPT_WORKERS},
+    {"cpus", required_argument, NULL, OPT_CPUS},
+    {"poll", required_argument, NULL, OPT_POLL},
     {"ready-fd", required_argument, NULL, OPT_READY},
     {"seccomp", required_argument, NULL, OPT_SECCOMP},
     {"user", required_argument, NULL, OPT_USER},
@@ -132,6 +141,17 @@ static int apply_option(struct options *o, int option)
             return 0;
         fprintf(stderr, "uroced: --workers takes 1 to %u\n", WORKERS_MAX);
         return -1;
+    case OPT_CPUS:
+        o->cpus = optarg;
+        return *optarg && strlen(optarg) < sizeof(((struct uroced_config *)0)->cpus) &&
+                       cpu_list_at(optarg, UINT_MAX) != CPU_LIST_BAD
+                   ? 0
+                   : bad_usage("--cpus", optarg);
+    case OPT_POLL:
+        o->poll = optarg;
+        return !strcmp(optarg, "always") || !strcmp(optarg, "adaptive")
+                   ? 0
+                   : bad_usage("--poll", optarg);
     case OPT_READY:
         if (parse_number("--ready-fd", optarg, 10, 1 << 20, &number))
             return -1;
@@ -198,6 +218,50 @@ static int default_socket(char *out, size_t size)
     return 0;
 }
 
+/* The CPUs of the workers, each of them another one that this process may use. */
+static int place_workers(struct uroced_config *c)
+{
+    cpu_set_t allowed, taken;
+
+    CPU_ZERO(&taken);
+    if (sched_getaffinity(0, sizeof(allowed), &allowed))
+        CPU_ZERO(&allowed);
+    for (unsigned i = 0; i < c->workers; i++) {
+        int cpu = c->cpu[i] = cpu_list_at(c->cpus, i);
+
+        if (cpu < 0)
+            fprintf(stderr, "uroced: cpus: \"%s\" has less than the %u of the workers\n", c->cpus,
+                    c->workers);
+        else if (CPU_ISSET(cpu, &taken))
+            fprintf(stderr, "uroced: cpus: CPU %d is there twice\n", cpu);
+        else if (!CPU_ISSET(cpu, &allowed))
+            fprintf(stderr, "uroced: cpus: CPU %d cannot be used\n", cpu);
+        else
+            CPU_SET(cpu, &taken);
+        if (cpu < 0 || CPU_COUNT(&taken) <= (int)i)
+            return -1;
+    }
+    return 0;
+}
+
+static int configure_workers(struct uroced_config *c, const struct options *o)
+{
+    if (o->cpus)
+        snprintf(c->cpus, sizeof(c->cpus), "%s", o->cpus);
+    if (o->poll)
+        c->always_poll = !strcmp(o->poll, "always");
+    if (o->workers)
+        c->workers = o->workers;
+    if (!c->workers) /* one for each CPU of the list, or one */
+        for (c->workers = 1; c->workers < WORKERS_MAX && cpu_list_at(c->cpus, c->workers) >= 0;)
+            c->workers++;
+    if (c->always_poll && !c->cpus[0]) {
+        fprintf(stderr, "uroced: a worker that always polls needs a CPU of its own: cpus\n");
+        return -1;
+    }
+    return c->cpus[0] ? place_workers(c) : 0;
+}
+
 int options_configure(struct uroced_config *c, const struct options *o)
 {
     char error[512];
@@ -226,10 +290,8 @@ int options_configure(struct uroced_config *c, const struct options *o)
         snprintf(c->metrics, sizeof(c->metrics), "%s", o->metrics);
     if (socket_permissions(c))
         return -1;
-    if (o->workers)
-        c->workers = o->workers;
-    if (!c->workers)
-        c->workers = 1;
+    if (configure_workers(c, o))
+        return -1;
     if (o->idle_exit)
         c->idle_exit = o->idle_exit;
     if (o->seccomp || o->no_seccomp)

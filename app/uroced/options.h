@@ -6,7 +6,7 @@
 #include "config.h"
 
 struct options {
-    const char *config, *socket, *group, *user, *metrics;
+    const char *config, *socket, *group, *user, *metrics, *cpus, *poll;
     bool loopback, udp;
     const char *addresses; /* of --loopback or --udp, or NULL */
     unsigned workers, idle_exit, mode;

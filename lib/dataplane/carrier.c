@@ -20,6 +20,25 @@ enum { MAKE_CALL, LOOP_ENDED };
 
 /* ---- the carrier's side ---- */
 
+/* ---- the worker's CPU ---- */
+
+static void pin_thread(int cpu)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+/* The loop has been taken away: its CPU is no longer that of the thread, which may be waiting. */
+static void unpin_carrier(struct carrier *c)
+{
+    if (c->pinned)
+        pthread_setaffinity_np(c->thread, sizeof(c->cpus), &c->cpus);
+    c->pinned = false;
+}
+
 /* The thread is the carrier's from here on. */
 static void begin_thread(struct carrier *c, struct worker *w)
 {
@@ -30,6 +49,9 @@ static void begin_thread(struct carrier *c, struct worker *w)
     prctl(PR_SET_TIMERSLACK, 1);
     c->worker = w;
     w->boosted = false;
+    c->pinned = w->pinned && !pthread_getaffinity_np(c->thread, sizeof(c->cpus), &c->cpus);
+    if (c->pinned)
+        pin_thread(w->own_cpu);
     atomic_store(&w->thread, c->thread);
 }
 
@@ -120,6 +142,8 @@ void carrier_run(struct worker *w, void (*loop)(struct worker *), void (*ended)(
             munmap(memory, LOOP_STACK);
         w->thread = pthread_self();
         w->joins = true;
+        if (w->pinned)
+            pin_thread(w->own_cpu);
         loop(w);
         ended(w);
         return;
@@ -179,6 +203,7 @@ bool carrier_call(struct mem_caller *caller)
     stack_enter_fiber(c->fiber);
     if (likely(stack_switch(&w->loop_stack, c->stack, MAKE_CALL) == CALL_MADE))
         return true;
+    unpin_carrier(c); /* it does not leave before it knows until when it is to stay */
     copier_begin(w, c);
     return false;
 }

@@ -13,6 +13,7 @@
 #define UROCE_CARRIER_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/queue.h>
@@ -78,6 +79,8 @@ struct carrier {
     uint32_t calls;         /* begun; its own */
     pid_t tid;
     pthread_t thread;
+    bool pinned;                  /* to the worker's CPU */
+    cpu_set_t cpus;               /* where it could run before */
     bool detach;                  /* the thread is joined if the loop ends there, else not */
     void *stack;                  /* the thread's own, while the loop runs on it */
     void *fiber;                  /* ThreadSanitizer's name for that */

@@ -28,7 +28,7 @@ bool poll_should_share(const struct poll_policy *p, ns_t now)
 {
     ns_t pause = p->spin_limit && p->yields.looks ? POLL_PROBE_NS : POLL_SHARE_NS;
 
-    return !p->contended && now - p->last_yield >= pause;
+    return !p->contended && !p->always && now - p->last_yield >= pause;
 }
 
 /* Whether to poll once more before sleeping on a contended CPU. */
@@ -50,6 +50,8 @@ static bool should_linger(struct poll_policy *p, ns_t now)
 
 enum poll_step poll_empty(struct poll_policy *p, ns_t now)
 {
+    if (p->always)
+        return POLL_SPIN;
     p->contended = p->contended && now < p->contended_until;
     if (p->contended)
         return should_linger(p, now) ? POLL_SPIN : POLL_SLEEP;

@@ -18,6 +18,8 @@
  * by one. So a worker on a contended CPU lingers: before it sleeps it polls for about as long as
  * that call takes. When that finds no work the next sleeps come without lingering, because another
  * thread on this CPU may be waiting for the worker to sleep.
+ *
+ * A worker with a CPU of its own polls always.
  */
 #ifndef UROCE_POLL_POLICY_H
 #define UROCE_POLL_POLICY_H
@@ -47,6 +49,7 @@ enum poll_step {
 };
 
 struct poll_policy {
+    bool always;         /* polls again whatever happens: the CPU is the worker's own */
     uint32_t spin_limit; /* published to applications: POLL_SPINS, or 0 when crowded */
     struct yield_looks yields;
     uint32_t empty_polls; /* since the last yield */

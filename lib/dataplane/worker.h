@@ -166,6 +166,8 @@ struct worker_group {
 struct worker_config {
     unsigned index;
     struct worker_group *group;
+    const int *cpu;   /**< its thread runs there alone; NULL: where the kernel puts it */
+    bool always_poll; /**< it never yields its CPU and never sleeps: that CPU is its own */
 };
 
 /** A call that copies from or to an application, and waits for its memory. */

@@ -13,6 +13,9 @@ struct worker *worker_create(const struct worker_config *config)
         return NULL;
     *w = (struct worker){.index = config->index,
                          .group = config->group,
+                         .pinned = config->cpu != NULL,
+                         .own_cpu = config->cpu ? *config->cpu : 0,
+                         .always_poll = config->always_poll,
                          .own_call = worker_mem_call_create(),
                          .caller = {.run = carrier_call, .refuses = copier_refuses}};
     if (!w->own_call || worker_wake_open(w)) {

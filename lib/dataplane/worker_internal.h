@@ -77,6 +77,10 @@ struct worker {
     unsigned contexts_lent;     /* as many as it had when it was borrowed */
     bool sent_lent;             /* packets were sent since: a port may bring them back */
 
+    bool pinned;      /* the thread that carries the loop runs on this CPU alone: */
+    int own_cpu;
+    bool always_poll; /* it is the worker's own */
+
     /* Who carries the loop, and who was left with calls: carrier.h. */
     struct carrier *_Atomic carrier; /* NULL: no thread does */
     void (*loop)(struct worker *w);
@@ -137,8 +141,8 @@ void worker_wake_close(struct worker *w);
  * a negative errno. Control thread. */
 int worker_wake_add(struct worker *w, int *fd);
 void worker_wake_remove(struct worker *w, int fd);
-/* Sleeps until an eventfd is written that was not since the last sleep, at most `limit` from now. False:
- * the time is over, or a timer from an earlier sleep has ended this one. */
+/* Sleeps until an eventfd is written that was not since the last sleep, at most `limit` from now.
+ * False: the time is over, or a timer from an earlier sleep has ended this one. */
 bool worker_sleep(struct worker *w, ns_t now, ns_t limit);
 
 /* A worker begins a call to a program's memory: wakes the watch if it sleeps. */

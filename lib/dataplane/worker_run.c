@@ -234,6 +234,7 @@ static void after_empty_pass(struct worker *w, ns_t now)
 static void worker_loop(struct worker *w)
 {
     poll_policy_init(&w->policy, worker_time());
+    w->policy.always = w->always_poll;
     atomic_fetch_add(&w->group->polling, 1);
     atomic_store(&w->running, 1);
     futex_wake(&w->running, 1);

@@ -70,6 +70,8 @@ struct user_weight {
 /** What it is created with. */
 struct rnic_config {
     unsigned workers; /**< 1 to WORKERS_MAX */
+    const int *cpus;  /**< one for each worker, which then runs there alone; or NULL */
+    bool always_poll; /**< workers never yield their CPUs and never sleep */
     const struct mem_provider *mem;
     struct event_loop *loop; /**< NULL: late events are not delivered (fuzzing) */
     const char *version;

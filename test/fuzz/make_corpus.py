@@ -274,7 +274,7 @@ def config_corpus(vectors):
     for quota in ("user.qps = 100", "total.memory = 64M\nuser.memory = 2G", "client.mapped_memory = 512K",
                   "client.cqs = 6\nuser.cqs = 5", "total.qp = 1"):
         yield f"[quota]\n{quota}\n{port}".encode()
-    yield b"[uroced]\nsocket = /run/x\nidle_exit = 9\nuserfaultfd = pass\n[port.7]\ndevice = loopback\n[port.3]\ndevice=loopback\n"
+    yield b"[uroced]\nsocket = /run/x\nidle_exit = 9\ncpus = 1,3-4\npoll = always\nuserfaultfd = pass\n[port.7]\ndevice = loopback\n[port.3]\ndevice=loopback\n"
 
 
 def flows_corpus(_):

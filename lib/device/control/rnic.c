@@ -32,7 +32,11 @@ static void close_fd(int fd)
 static int create_workers(struct rnic *r)
 {
     for (unsigned i = 0; i < r->config.workers; i++) {
-        r->worker[i] = worker_create(&(struct worker_config){.index = i, .group = &r->group});
+        r->worker[i] =
+            worker_create(&(struct worker_config){.index = i,
+                                                  .group = &r->group,
+                                                  .cpu = r->config.cpus ? &r->config.cpus[i] : NULL,
+                                                  .always_poll = r->config.always_poll});
         if (!r->worker[i])
             return -ENOMEM;
         r->workers++;

@@ -98,6 +98,8 @@ static struct worker worker;
 static struct worker_group group;
 static _Atomic bool loop_over;
 static void (*script)(struct worker *w);
+static bool pinned; /* the worker has a CPU of its own */
+static cpu_set_t all, own;
 static struct space space[8];
 static struct mem_region region[8];
 static uint8_t bytes[KEPT_MAX][2048];
@@ -131,9 +133,12 @@ static void run(void (*what)(struct worker *w))
     pthread_t first, watching;
 
     worker = (struct worker){.group = &group,
+                             .pinned = pinned,
                              .own_call = worker_mem_call_create(),
                              .caller = {.run = carrier_call, .refuses = copier_refuses}};
     worker.caller.call = &worker.own_call->call;
+    while (pinned && !CPU_ISSET(worker.own_cpu, &own))
+        worker.own_cpu++;
     TAILQ_INIT(&worker.late_calls);
     group = (struct worker_group){.worker = {&worker}, .workers = 1};
     memset(space, 0, sizeof(space));
@@ -256,6 +261,35 @@ static void one_call(struct worker *w)
     await_copiers(w, 0);
     assert_int_equal(space[0].holders, 1);
     assert_int_equal(out(w, 0, 0), MADE);
+}
+
+static void on_its_cpu(struct worker *w)
+{
+    cpu_set_t set;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+    assert_true(CPU_EQUAL(&set, &own));
+    assert_int_equal(out(w, 0, 0), LATE);
+    assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+    assert_true(CPU_EQUAL(&set, &own));
+    assert_int_equal(pthread_getaffinity_np(w->copiers->thread, sizeof(set), &set), 0);
+    assert_true(CPU_EQUAL(&set, &all));
+    atomic_store(&space[0].open[0], true);
+    await_ended(w, 1);
+    await_copiers(w, 0);
+}
+
+/* A worker's CPU goes with the loop; the thread that is left with the call runs anywhere. */
+static void a_cpu_goes_with_the_loop(void **state)
+{
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&own);
+    for (int cpu = 0; !CPU_COUNT(&own); cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &own);
+    pinned = true;
+    run(on_its_cpu);
+    pinned = false;
 }
 
 static void a_late_call_ends(void **state)
@@ -505,6 +539,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_late_call_ends),
+        cmocka_unit_test(a_cpu_goes_with_the_loop),
         cmocka_unit_test(copiers_of_a_user_are_limited),
         cmocka_unit_test(calls_of_a_user_are_limited),
         cmocka_unit_test(bytes_of_a_user_are_limited),

@@ -52,6 +52,16 @@ static void test_always_others(void **state)
     assert_int_equal(looks(), 0);
 }
 
+/* A worker with a CPU of its own. */
+static void test_own_cpu(void **state)
+{
+    p.always = true;
+    for (unsigned i = 0; i < 1000; i++)
+        assert_int_equal(poll_empty(&p, 1000 + i * NS_PER_MS), POLL_SPIN);
+    poll_found_work(&p, NS_PER_SEC);
+    assert_false(poll_should_share(&p, 2 * NS_PER_SEC));
+}
+
 static void test_oversubscribed(void **state)
 {
     quick_yields(10);
@@ -200,13 +210,10 @@ static void test_contended_lingers(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, setup)
-    const struct CMUnitTest tests[] = {T(test_cpus_enough),
-                                       T(test_oversubscribed),
-                                       T(test_shares_while_busy),
-                                       T(test_always_others),
-                                       T(test_contention_ends_while_busy),
-                                       T(test_sleeps_when_idle),
-                                       T(test_contended_and_back_off),
+    const struct CMUnitTest tests[] = {T(test_cpus_enough),      T(test_own_cpu),
+                                       T(test_oversubscribed),   T(test_shares_while_busy),
+                                       T(test_always_others),    T(test_contention_ends_while_busy),
+                                       T(test_sleeps_when_idle), T(test_contended_and_back_off),
                                        T(test_contended_lingers)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,8 @@ static void test_everything(void **state)
                           "mode=0640\n"
                           "group = rdma\n"
                           "workers = 2\n"
+                          "cpus = 2,4-5\n"
+                          "poll = always\n"
                           "idle_exit = 30\n"
                           "userfaultfd = pass\n"
                           "user = uroce\n"
@@ -62,6 +64,8 @@ static void test_everything(void **state)
     assert_string_equal(config.group, "rdma");
     assert_string_equal(config.metrics, "[::1]:9440");
     assert_int_equal(config.workers, 2);
+    assert_string_equal(config.cpus, "2,4-5");
+    assert_true(config.always_poll);
     assert_int_equal(config.idle_exit, 30);
     assert_true(config.pass_userfaultfd);
     assert_string_equal(config.user, "uroce");
@@ -109,6 +113,9 @@ static const char *const bad[][3] = {
     {"[uroced]\nmode = 999\n" OK, "[uroced] mode", "octal"},
     {"[uroced]\nmode = 1777\n" OK, "[uroced] mode", "octal"},
     {"[uroced]\nsocket =\n" OK, "[uroced] socket", "no value"},
+    {"[uroced]\ncpus = two\n" OK, "[uroced] cpus", "list of CPUs"},
+    {"[uroced]\ncpus =\n" OK, "[uroced] cpus", "list of CPUs"},
+    {"[uroced]\npoll = never\n" OK, "[uroced] poll", "adaptive or always"},
     {"[uroced]\nuserfaultfd = yes\n" OK, "[uroced] userfaultfd", "pass or no"},
     {"[uroced]\nseccomp = maybe\n" OK, "[uroced] seccomp", "yes or no"},
     {"[uroced]\ncapabilities = no\n" OK, "[uroced] capabilities", "drop or keep"},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of CPUs: see cpu_list_at() in options.h. */
+/* See cpu_list.h. */
+#include "cpu_list.h"
+
 #include <sched.h>
 #include <stdlib.h>
-
-#include "options.h"
 
 /* Reads a decimal number and moves *text behind it. -1: there is no number, or no CPU can have it.
  */
