@@ -18,6 +18,7 @@ struct datagram_header {
     uint64_t shape; /* of send_wqe_copy_datagram; MESSAGE_NONE: no header yet */
     uint64_t to;    /* address handle and queue pair, as in the WQE */
     uint32_t qkey;  /* as in the WQE */
+    uint8_t pcp;    /* the priority that chooses a traffic class */
     uint8_t deth[DETH_LEN];
 };
 
@@ -40,7 +41,7 @@ static uint16_t port_to(const struct engine *e, const struct qp *qp,
     return entropy_port(sport_policy(e, qp), &flow);
 }
 
-/* False: the general path takes the WQE. */
+/* False: the general path takes the WQE, or a turn of another traffic class. */
 static bool datagram_headers(struct engine *e, const struct qp *qp, const struct sqe *w,
                              uint64_t shape, struct datagram_header *h)
 {
@@ -52,7 +53,7 @@ static bool datagram_headers(struct engine *e, const struct qp *qp, const struct
     if (shape == MESSAGE_NOT_SIMPLE || !(shape & SQE_SEND) || len > qp->mtu)
         return false;
     ah = ah_find(e->cfg.ahs, w->ud.ah, qp->pd);
-    if (!ah)
+    if (!ah || (h->encap && h->pcp != ah->av.pcp))
         return false;
     bth_len = BTH_LEN + DETH_LEN + (imm ? IMM_LEN : 0) + len + pkt_pad(len) + ICRC_LEN;
     tx_header_make(e, &ah->encap, dest_qpn, &h->tx,
@@ -65,6 +66,7 @@ static bool datagram_headers(struct engine *e, const struct qp *qp, const struct
     h->shape = shape;
     h->to = destination(w);
     h->qkey = w->ud.remote_qkey;
+    h->pcp = ah->av.pcp;
     deth_put(h->deth, req_ud_qkey(qp, w), qp->qpn);
     return true;
 }

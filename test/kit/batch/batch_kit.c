@@ -206,6 +206,7 @@ static void make_handles(struct side *s, const struct address_vector *av)
         from.sgid.raw[14] ^= 1;
         from.smac[3] ^= 1;
         from.traffic_class = 8;
+        from.pcp = 3;
     }
 }
 

@@ -5,6 +5,7 @@
  * send the same frames, apart from the IPv4 identification.
  */
 #include "batch_kit.h"
+#include "requester.h"
 
 #define TRIALS    200
 #define BURSTS    40
@@ -163,6 +164,27 @@ static void test_sent_as_one_by_one(void **state)
     batch_form = HDR_IPV4;
 }
 
+/* Datagrams of another priority may be of another traffic class, whose turn it is not. */
+static void test_priorities(void **state)
+{
+    static uint8_t bytes[FRAME_BURST][ROOM];
+    struct frame f[FRAME_BURST];
+    struct side a, peer;
+
+    batch_type = QPT_UD;
+    side_init(&a, 1, 128, ALL_RIGHTS, 0);
+    side_init(&peer, 2, 128, ALL_RIGHTS, 0);
+    connect_to(&a, &peer, ALL_RIGHTS, 7);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        post_datagram(&a, address_handle_number(a.ah[i > 0]), 0, 8);
+    make_frames(f, bytes);
+    assert_int_equal(req_batch_datagrams(a.e, a.qp, f, FRAME_BURST), 1);
+    assert_int_equal(req_batch_datagrams(a.e, a.qp, f, FRAME_BURST), 0); /* a job is not sealed */
+    side_fini(&a);
+    side_fini(&peer);
+    batch_type = QPT_RC;
+}
+
 /* By the rule `spray` each datagram has a port of its own. */
 static void test_sprayed(void **state)
 {
@@ -237,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sent_as_one_by_one),
+        cmocka_unit_test(test_priorities),
         cmocka_unit_test(test_sprayed),
         cmocka_unit_test(test_one_that_fails),
     };
