@@ -58,6 +58,8 @@ static void post(struct side *s, struct random *r)
         e->ud.remote_qpn = 0xFF000077;
     if (kind == 23)
         e->ud.remote_qkey = 0x80000001; /* the queue pair's own */
+    if (kind == 25)
+        e->ud.remote_qkey = 77;
     if (kind == 24)
         e->flags = 0;
 }
