@@ -293,7 +293,8 @@ class Suites:
         compiled in a copy of the libraries that has the fault."""
         source = mutation.path
         if source.suffix == ".h":
-            shutil.copytree(self.tree / "src/lib", folder / "src/lib")
+            for part in ("lib", "drivers"):  # which have headers for each other
+                shutil.copytree(self.tree / "src" / part, folder / "src" / part)
             wanted = [s for s in users(folder / "src", folder / "src" / source) if s in self.library]
             tree = folder
         else:
