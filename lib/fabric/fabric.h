@@ -38,7 +38,7 @@ struct fabric_frame {
     uint32_t len;
     uint16_t to, in; /* the host; the port of the switch by which it came */
     uint8_t priority;
-    bool may_mark, in_headroom, is_pause;
+    bool may_mark, may_trim, in_headroom, is_pause;
     uint8_t data[FABRIC_FRAME_ROOM];
 };
 
@@ -50,6 +50,7 @@ struct fabric_totals {
     uint64_t lost;      /* on links: by chance, on purpose, or the link was down */
     uint64_t unrouted;  /* by switches: no way to the host */
     uint64_t misplaced; /* the destination MAC is no host's */
+    uint64_t trimmed;   /* by switches; these frames are among the others, too */
 };
 
 /* ---- building ---- */
@@ -76,6 +77,8 @@ struct fabric_switch {
     uint64_t mark_min, mark_max; /* bytes in the queue */
     uint32_t mark_chance;        /* millionths, at mark_max */
     uint8_t lossless;            /* a bit per priority: PFC, instead of alpha */
+    uint8_t trim;  /* the code point of RoCE frames that lost their payload because there was no
+                      room for it; its upper three bits are their priority. 0: they are dropped */
     uint64_t xoff; /* bytes that came by a port, from which on it sends pause frames; 0: an eighth
                       of what is free */
     uint64_t xon;  /* bytes below xoff at which it sends the frame that ends the pause */
@@ -84,7 +87,8 @@ struct fabric_switch {
     uint32_t seed; /* of the hash; 0: from the network's */
 };
 
-/* A buffer of 16 MiB, alpha 1, marks between 100 and 400 KB, no PFC, FABRIC_FLOW. */
+/* A buffer of 16 MiB, alpha 1, marks between 100 and 400 KB, no PFC, nothing trimmed, FABRIC_FLOW.
+ */
 extern const struct fabric_switch fabric_switch_default;
 
 struct fabric_link {
@@ -180,6 +184,7 @@ struct fabric_counters {
     uint64_t frames, bytes;
     uint64_t marked;
     uint64_t dropped;    /* frames for it that found no room */
+    uint64_t trimmed;    /* frames for it that found room for their headers alone */
     uint64_t lost;       /* on the link */
     uint64_t pauses;     /* pause frames that it got, those that end a pause not counted */
     ns_t paused;         /* while some priority had to wait */

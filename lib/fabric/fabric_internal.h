@@ -6,6 +6,8 @@
 #include "fabric.h"
 #include "random.h"
 
+/* Bytes of the shortest frame on a link, without FCS. */
+#define MIN_FRAME 60u
 /* From this priority on frames go first, the highest before all: CNPs have 6 by default. */
 #define STRICT_FROM 6u
 /* Frames that a host's port takes while it is paused. */

@@ -7,6 +7,7 @@
 #include "encap_layout.h"
 #include "fabric_internal.h"
 #include "frame_peek.h"
+#include "frame_trim.h"
 
 static const uint8_t mac_prefix[4] = {2, 'f', 'a', 'b'};
 
@@ -103,6 +104,7 @@ bool frame_classify(struct fabric *f, struct fabric_frame *frame)
     frame->to = get_be16(frame->data + sizeof(mac_prefix));
     frame->priority = frame_priority(frame->data, frame->len);
     frame->hash = parsed ? hash_flow(&v) : 0;
+    frame->may_trim = parsed && frame_may_be_trimmed(&v);
     frame->may_mark = parsed && (v.traffic_class & ECN_MASK) && !encap_is_ce(v.traffic_class);
     return true;
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A switch: the way of a frame, its room in the shared buffer, and its mark. */
+#include <string.h>
+
 #include "crc_hash.h"
 #include "fabric_internal.h"
 #include "frame_peek.h"
+#include "frame_trim.h"
 #include "rss_frame.h"
 
 const struct fabric_switch fabric_switch_default = {
@@ -182,6 +185,38 @@ static void mark(struct node *s, struct port *out, struct fabric_frame *frame)
     out->counters.marked++;
 }
 
+/* ---- trimming ---- */
+
+/*
+ * There is no room for a frame: its headers go on, before what waits, and tell the receiver. They
+ * are marked wherever marks are made, whatever the queue of the headers is: the frame's was full.
+ * A port sends no shorter frames than of MIN_FRAME bytes. A priority with PFC loses nothing as long
+ * as its headroom is right, and is not trimmed.
+ */
+static bool trim(struct node *s, struct port *in, struct port *out, struct fabric_frame *frame)
+{
+    bool marks = s->config.mark != FABRIC_MARK_NONE && frame->may_mark;
+    uint32_t len;
+
+    if (!s->config.trim || !frame->may_trim || s->config.lossless >> frame->priority & 1)
+        return false;
+    frame->may_trim = false;
+    len = frame_trim(frame->data, frame->len, s->config.trim);
+    frame->len = max_of(len, MIN_FRAME);
+    if (frame->len > len)
+        memset(frame->data + len, 0, frame->len - len);
+    frame->priority = s->config.trim >> 3;
+    if (!admit(s, in, out, frame))
+        return false;
+    if (marks)
+        frame_mark(frame->data, len);
+    frame->may_mark = false;
+    out->counters.marked += marks;
+    out->counters.trimmed++;
+    s->fabric->totals.trimmed++;
+    return true;
+}
+
 /* ---- all of it ---- */
 
 static void forward(struct node *s, struct port *in, struct fabric_frame *frame)
@@ -194,7 +229,7 @@ static void forward(struct node *s, struct port *in, struct fabric_frame *frame)
     if (!out) {
         f->totals.unrouted++;
         fabric_frame_free(f, frame);
-    } else if (!admit(s, in, out, frame)) {
+    } else if (!admit(s, in, out, frame) && !trim(s, in, out, frame)) {
         out->counters.dropped++;
         f->totals.dropped++;
         fabric_frame_free(f, frame);

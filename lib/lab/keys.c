@@ -37,7 +37,27 @@ static bool next_part(const char **text, char separator, char *out, size_t room)
     return true;
 }
 
+/* "no", "yes", or a code point; what is not RoCE's usual traffic: 0 is none. */
+static bool read_trim(uint8_t *trim, const char *text)
+{
+    uint64_t n = 0;
+    bool yes;
+
+    if (lab_read_yes(text, &yes))
+        n = yes ? LAB_TRIM : 0;
+    else if (!lab_read_count(text, &n) || !n || n > 63)
+        return false;
+    *trim = (uint8_t)n;
+    return true;
+}
+#define TRIM_TAKES "no, yes, or a code point from 1 to 63"
+
 /* ---- hosts ---- */
+
+static bool read_host_trim(void *object, const char *text)
+{
+    return read_trim(&((struct lab_host *)object)->trim, text);
+}
 
 static bool read_control(void *object, const char *text)
 {
@@ -99,6 +119,7 @@ static const struct key host_keys[] = {
     {"mtu", OTHER, 0, 0, 0, read_mtu, "256, 512, 1024, 2048 or 4096"},
     {"timeout", COUNT32, IN_HOST(timeout), 0, 31, NULL, NULL},
     {"retry", COUNT32, IN_HOST(retry), 0, 7, NULL, NULL},
+    {"trim", OTHER, 0, 0, 0, read_host_trim, TRIM_TAKES},
     {0},
 };
 
@@ -177,6 +198,11 @@ static bool read_ecmp(void *object, const char *text)
     return false;
 }
 
+static bool read_switch_trim(void *object, const char *text)
+{
+    return read_trim(&((struct fabric_switch *)object)->trim, text);
+}
+
 #define IN_SWITCH(field) offsetof(struct fabric_switch, field)
 #define BUFFER_MAX       (UINT64_C(1) << 32)
 static const struct key switch_keys[] = {
@@ -189,6 +215,7 @@ static const struct key switch_keys[] = {
     {"headroom", SIZE, IN_SWITCH(headroom), 0, BUFFER_MAX, NULL, NULL},
     {"ecmp", OTHER, 0, 0, 0, read_ecmp, "flow, linear, spray, roundrobin or adaptive"},
     {"seed", COUNT32, IN_SWITCH(seed), 0, UINT32_MAX, NULL, NULL},
+    {"trim", OTHER, 0, 0, 0, read_switch_trim, TRIM_TAKES},
     {0},
 };
 

@@ -23,6 +23,7 @@
 #define LAB_MESSAGE_MAX (64u << 20)
 #define LAB_TIME_MAX    (3600 * NS_PER_SEC)
 #define LAB_ENDLESS     UINT64_MAX
+#define LAB_TRIM        50u /* the usual code point of trimmed frames: priority 6, as CNPs */
 
 /* ---- what hosts do ---- */
 
@@ -33,8 +34,9 @@ struct lab_host {
     ns_t cnp;                       /* between two CNPs of a queue pair; 0: it sends none */
     struct entropy_policy entropy;
     uint32_t repath, window, reorder; /* as in struct engine_config */
-    uint32_t mtu;                     /* path MTU, bytes */
-    uint32_t timeout, retry;          /* as the attributes of queue pairs */
+    uint8_t trim;            /* the code point of trimmed frames; 0: it does not know them */
+    uint32_t mtu;            /* path MTU, bytes */
+    uint32_t timeout, retry; /* as the attributes of queue pairs */
 };
 
 struct lab_node {

@@ -10,6 +10,7 @@
 #include "bytes.h"
 #include "common.h"
 #include "encap.h"
+#include "frame_trim.h"
 #include "fuzz.h"
 #include "pause.h"
 #include "pkt.h"
@@ -154,6 +155,33 @@ static void check_spread(const struct taken *t, bool taken, const uint8_t *data,
     REQUIRE(r.dest_qpn == t->pkt.dest_qpn);
 }
 
+/* What is left of a frame when a switch trims it is one of IP and UDP, ends behind its headers, and
+ * is no packet. */
+static void check_trim(const uint8_t *data, size_t size, const struct encap_port *any)
+{
+    uint8_t *frame = malloc(size + !size);
+    uint32_t len;
+    struct encap_view v;
+    struct pkt p;
+
+    REQUIRE(frame);
+    memcpy(frame, data, size);
+    len = frame_trim(frame, (uint32_t)size, 50);
+    REQUIRE(len <= size && len <= FRAME_TRIM_MAX);
+    if (len) {
+        REQUIRE(frame_dscp(frame, len) == 50);
+        /* Only addresses and tags may be wrong. */
+        if (!encap_rx(&v, frame, len, any)) {
+            REQUIRE(v.bth_len == opcode_table[v.bth[0]].header_len);
+            REQUIRE(pkt_parse(&p, v.bth, v.bth_len) != DROP_NONE && !frame_may_be_trimmed(&v));
+        }
+        REQUIRE(frame_trim(frame, len, 50) == len);
+    } else {
+        REQUIRE(!size || !memcmp(frame, data, size));
+    }
+    free(frame);
+}
+
 static void try_frame(const uint8_t *data, size_t size)
 {
     static const struct encap_port any = {.promiscuous = true};
@@ -164,6 +192,7 @@ static void try_frame(const uint8_t *data, size_t size)
     bool taken = take(&first, data, size, &any);
 
     check_pause(data, size, &port);
+    check_trim(data, size, &any);
     if (take(&second, data, size, &port))
         REQUIRE(taken);
     check_spread(&first, taken, data, size);

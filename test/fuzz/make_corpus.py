@@ -86,6 +86,8 @@ def packet_corpus(vectors):
             yield with_map(ack, words)
     for opcode in range(256):
         yield with_opcode(first, opcode)
+    for cut in range(34, 80, 4):  # with the lengths of the whole frame
+        yield first[:cut]
     for quanta in (b"\0\0", b"\xff\xff"):
         yield bytes.fromhex("0180c2000001") + first[6:12] + b"\x88\x08\0\1" + quanta
         yield bytes.fromhex("0180c2000001") + first[6:12] + b"\x88\x08\1\1\0\x88" + quanta * 8
@@ -296,7 +298,8 @@ def lab_corpus(_):
                "alltoall * size=1\npermutation\n", "poisson load=0.5 sizes=1K:3,20K:1 stop=15us\n", "flow l1 r2\n")
     more = ("", "seed 4\nuntil 10us\nsample 1us\nconverge 0\n", "hosts control=dcqcn ecn=no cnp=no mtu=256 timeout=4 retry=1\n",
             "switches buffer=64K alpha=0.5 mark=red:4K:20K:0.5 pfc=0,3 xoff=8K xon=2K headroom=9K ecmp=adaptive seed=3\n",
-            "switches mark=step:4K ecmp=spray\nlinks rate=400g delay=0.1us\nhosts h1 entropy=fixed:50000 repath=1 window=8\n")
+            "switches mark=step:4K ecmp=spray\nlinks rate=400g delay=0.1us\nhosts h1 entropy=fixed:50000 repath=1 window=8\n",
+            "switches buffer=20K trim=yes\nhosts trim=no\n", "switches buffer=9K alpha=all trim=26\nhosts trim=26\n")
     faults = ("", "fail h1 s1 at=2us until=9us\n", "fail leaf1 spine1 silent=yes\nmark leaf1 h1 frames=2\n", "lose h1 s1 at=1us\n")
     for number, shape in enumerate(shapes):
         for other, lines in enumerate(traffic):

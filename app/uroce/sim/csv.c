@@ -27,17 +27,18 @@ static void write_flows(FILE *f, const struct sim_result *r)
 
 static void write_ports(FILE *f, const struct sim_result *r)
 {
-    fputs("port,frames,bytes,queue_most,marked,dropped,lost,pauses,paused_ns\n", f);
+    fputs("port,frames,bytes,queue_most,marked,dropped,trimmed,lost,pauses,paused_ns\n", f);
     for (unsigned i = 0; i < fabric_ports(lab_fabric(r->lab)); i++) {
         const struct fabric_counters *c = fabric_counters(lab_fabric(r->lab), i);
         char name[SIM_LINK_NAME];
 
         sim_port_name(r->spec, i, name);
-        fprintf(f, "%s,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu\n", name,
+        fprintf(f, "%s,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu\n", name,
                 (unsigned long long)c->frames, (unsigned long long)c->bytes,
                 (unsigned long long)c->queue_most, (unsigned long long)c->marked,
-                (unsigned long long)c->dropped, (unsigned long long)c->lost,
-                (unsigned long long)c->pauses, (unsigned long long)c->paused);
+                (unsigned long long)c->dropped, (unsigned long long)c->trimmed,
+                (unsigned long long)c->lost, (unsigned long long)c->pauses,
+                (unsigned long long)c->paused);
     }
 }
 

@@ -85,11 +85,11 @@ static json_t *port_row(const struct sim_result *r, unsigned port)
     char name[SIM_LINK_NAME];
 
     sim_port_name(r->spec, port, name);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "port", name, "frames",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "port", name, "frames",
                      (json_int_t)c->frames, "most queued, bytes", (json_int_t)c->queue_most,
-                     "marked", (json_int_t)c->marked, "dropped", (json_int_t)c->dropped, "lost",
-                     (json_int_t)c->lost, "pauses", (json_int_t)c->pauses, "paused, us",
-                     rounded((double)c->paused / 1e3, 0.1));
+                     "marked", (json_int_t)c->marked, "dropped", (json_int_t)c->dropped, "trimmed",
+                     (json_int_t)c->trimmed, "lost", (json_int_t)c->lost, "pauses",
+                     (json_int_t)c->pauses, "paused, us", rounded((double)c->paused / 1e3, 0.1));
 }
 
 static int print_ports(FILE *out, const struct sim_result *r)
@@ -134,11 +134,11 @@ static void print_totals(FILE *out, const struct sim_result *r)
                 sim_percentile_slow(r, 0.99));
     fprintf(out,
             "frames: %llu sent, %llu delivered, %llu dropped, %llu lost, %llu without a way, "
-            "%llu marked; %llu pauses\n",
+            "%llu marked, %llu trimmed; %llu pauses\n",
             (unsigned long long)t->sent, (unsigned long long)t->delivered,
             (unsigned long long)t->dropped, (unsigned long long)t->lost,
             (unsigned long long)(t->unrouted + t->misplaced), (unsigned long long)r->marked,
-            (unsigned long long)r->pauses);
+            (unsigned long long)t->trimmed, (unsigned long long)r->pauses);
 }
 
 int sim_print_text(FILE *out, const struct sim_result *r)
@@ -204,23 +204,25 @@ static json_t *port_object(const struct sim_result *r, unsigned port)
     char name[SIM_LINK_NAME];
 
     sim_port_name(r->spec, port, name);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", name, "frames",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", name, "frames",
                      (json_int_t)c->frames, "bytes", (json_int_t)c->bytes, "queue_most",
                      (json_int_t)c->queue_most, "marked", (json_int_t)c->marked, "dropped",
-                     (json_int_t)c->dropped, "lost", (json_int_t)c->lost, "pauses",
-                     (json_int_t)c->pauses, "paused_ns", (json_int_t)c->paused);
+                     (json_int_t)c->dropped, "trimmed", (json_int_t)c->trimmed, "lost",
+                     (json_int_t)c->lost, "pauses", (json_int_t)c->pauses, "paused_ns",
+                     (json_int_t)c->paused);
 }
 
 static json_t *totals_object(const struct sim_result *r)
 {
     const struct fabric_totals *t = fabric_totals(lab_fabric(r->lab));
 
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "sent", (json_int_t)t->sent,
-                     "delivered", (json_int_t)t->delivered, "dropped", (json_int_t)t->dropped,
-                     "lost", (json_int_t)t->lost, "unrouted", (json_int_t)t->unrouted, "misplaced",
-                     (json_int_t)t->misplaced, "inside",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "sent",
+                     (json_int_t)t->sent, "delivered", (json_int_t)t->delivered, "dropped",
+                     (json_int_t)t->dropped, "lost", (json_int_t)t->lost, "unrouted",
+                     (json_int_t)t->unrouted, "misplaced", (json_int_t)t->misplaced, "inside",
                      (json_int_t)fabric_frames_inside(lab_fabric(r->lab)), "marked",
-                     (json_int_t)r->marked, "pauses", (json_int_t)r->pauses);
+                     (json_int_t)r->marked, "trimmed", (json_int_t)t->trimmed, "pauses",
+                     (json_int_t)r->pauses);
 }
 
 static json_t *summary_object(const struct sim_result *r)

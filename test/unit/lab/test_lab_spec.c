@@ -40,11 +40,11 @@ static void settings(void **state)
                                "hosts control=dcqcn ecn=no cnp=20us entropy=fixed:50000 repath=2 "
                                "mtu=1024 timeout=10 retry=3 window=64 reorder=4\n"
                                "switches buffer=2M mark=red:5K:200K:0.01 pfc=3,4 xoff=100K xon=8K "
-                               "headroom=64K ecmp=spray alpha=0.5\n"
+                               "headroom=64K ecmp=spray alpha=0.5 trim=yes\n"
                                "links rate=25g delay=500ns loss=0.01\n"
                                "star hosts=3\n"
-                               "hosts h2 control=none cnp=no\n"
-                               "hosts h3 control=swift,fabric_delay=7,min_rate=50\n"
+                               "hosts h2 control=none cnp=no trim=40\n"
+                               "hosts h3 trim=no control=swift,fabric_delay=7,min_rate=50\n"
                                "flow h1 h2 size=3K message=1K depth=8 start=10us verb=read dscp=8 "
                                "entropy=spray name=x\n");
     const struct lab_host *h = &s.node[node(&s, "h1")].host;
@@ -75,6 +75,10 @@ static void settings(void **state)
     assert_int_equal(w->headroom, 64 << 10);
     assert_int_equal(w->spread, FABRIC_SPRAY);
     assert_int_equal(w->alpha, 512);
+    assert_int_equal(w->trim, LAB_TRIM);
+    assert_int_equal(h->trim, LAB_TRIM); /* hosts know what switches usually do */
+    assert_int_equal(s.node[node(&s, "h2")].host.trim, 40);
+    assert_int_equal(s.node[node(&s, "h3")].host.trim, 0);
     assert_int_equal(s.link[0].config.bps, UINT64_C(25000000000));
     assert_int_equal(s.link[0].config.delay, 500);
     assert_in_range(s.link[0].config.loss, 42949600, 42949700);
@@ -302,6 +306,9 @@ static void errors_have_a_line(void **state)
         {"switches mark=sometimes\nstar hosts=2\nflow h1 h2\n", 1, "mark"},
         {"star hosts=2\nswitches mark=red:2K:1K:0.1\n", 2, "red"},
         {"star hosts=2\nswitches pfc=8\n", 2, "0 to 7"},
+        {"star hosts=2\nswitches trim=0\n", 2, "1 to 63"},
+        {"star hosts=2\nswitches trim=64\n", 2, "1 to 63"},
+        {"star hosts=2\nhosts trim=maybe\n", 2, "1 to 63"},
         {"star hosts=2\nfail h1 h2 at=1ms\n", 2, "no link"},
         {"star hosts=2\nfail h1 s1 at=2ms until=1ms\n", 2, "after"},
         {"star hosts=2\nflow h1 h2\nsample 10ns\n", 3, "sample"},
