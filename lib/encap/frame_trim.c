@@ -2,6 +2,8 @@
 /* Frames without their payload: see frame_trim.h. */
 #include "frame_trim.h"
 
+#include <string.h>
+
 #include "bth.h"
 #include "common.h"
 #include "encap_layout.h"
@@ -105,4 +107,25 @@ uint32_t frame_trim(uint8_t *frame, uint32_t len, uint8_t dscp)
     put_be16(udp + 4, (uint16_t)headers);
     put_be16(udp + 6, 0);
     return at + headers;
+}
+
+#define BTH_PAD_BITS 0x30 /* of its second byte */
+
+bool frame_trim_read(struct frame_trimmed *t, const uint8_t *frame, uint32_t len, uint8_t dscp,
+                     const struct encap_port *port)
+{
+    uint8_t *bth;
+
+    if (frame_dscp(frame, len) != dscp)
+        return false;
+    len = min_of(len, (uint32_t)FRAME_TRIM_MAX);
+    memcpy(t->headers, frame, len);
+    len = frame_trim(t->headers, len, dscp);
+    if (!len || encap_rx(&t->view, t->headers, len, port) != DROP_NONE)
+        return false;
+    bth = t->headers + (t->view.bth - t->headers);
+    bth[1] &= (uint8_t)~BTH_PAD_BITS;
+    memset(t->headers + len, 0, ICRC_LEN);
+    return pkt_parse(&t->pkt, bth, t->view.bth_len + ICRC_LEN) == DROP_NONE &&
+           (pkt_info(&t->pkt)->flags & PF_PAYLOAD);
 }

@@ -55,4 +55,25 @@ int frame_dscp(const uint8_t *frame, uint32_t len);
  */
 uint32_t frame_trim(uint8_t *frame, uint32_t len, uint8_t dscp);
 
+/** What a trimmed frame says. */
+struct frame_trimmed {
+    uint8_t headers[FRAME_TRIM_MAX + ICRC_LEN]; /**< a copy, and zeros */
+    struct encap_view view;                     /**< leads into the copy */
+    struct pkt pkt;                             /**< with a payload of 0 bytes, and no pad */
+};
+
+/**
+ * Read a trimmed frame.
+ *
+ * @param t  Set on success.
+ * @param frame  The first byte of the Ethernet header.
+ * @param len  Bytes at frame; no byte behind them is read.
+ * @param dscp  The code point of trimmed frames.
+ * @param port  The port that received it.
+ * @return  True if it has the code point, encap_rx() accepts what frame_trim() leaves of it, and its
+ *     packet is of an opcode that has a payload.
+ */
+bool frame_trim_read(struct frame_trimmed *t, const uint8_t *frame, uint32_t len, uint8_t dscp,
+                     const struct encap_port *port);
+
 #endif

@@ -177,6 +177,8 @@ int end_connect(struct end *e, const struct end *peer)
         err = modify(e, &rts,
                      QPA_SQ_PSN | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC,
                      NULL);
+    if (!err && h->selective && peer->site->node->host.selective)
+        engine_qp_agree(e->site->engine, e->qp, true);
     return err;
 }
 

@@ -116,6 +116,7 @@ static const struct key host_keys[] = {
     {"repath", COUNT32, IN_HOST(repath), 0, 100, NULL, NULL},
     {"window", COUNT32, IN_HOST(window), 0, 16384, NULL, NULL},
     {"reorder", COUNT32, IN_HOST(reorder), 0, 8, NULL, NULL},
+    {"selective", YES, IN_HOST(selective), 0, 0, NULL, NULL},
     {"mtu", OTHER, 0, 0, 0, read_mtu, "256, 512, 1024, 2048 or 4096"},
     {"timeout", COUNT32, IN_HOST(timeout), 0, 31, NULL, NULL},
     {"retry", COUNT32, IN_HOST(retry), 0, 7, NULL, NULL},

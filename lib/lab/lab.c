@@ -96,6 +96,9 @@ static int build_hosts(struct lab *lab)
     const struct lab_spec *spec = lab->spec;
     int err = 0;
 
+    for (unsigned i = 0; i < spec->nodes && !lab->trim; i++)
+        if (spec->node[i].is_switch)
+            lab->trim = spec->node[i].sw.trim;
     lab->site = calloc(spec->hosts + 1, sizeof(*lab->site));
     if (!lab->site)
         return -ENOMEM;

@@ -58,6 +58,7 @@ struct lab {
     struct lab_hooks hooks;
     struct fabric *fabric;
     struct site *site;
+    uint8_t trim; /* as switches do, the first one that trims; 0: none */
     struct lab_run *run;
     struct lab_run *over; /* flows whose ends are to be freed */
     unsigned left;        /* flows that have not ended, of those that can */

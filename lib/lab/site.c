@@ -70,6 +70,7 @@ int site_init(struct lab *lab, struct site *s, const struct lab_node *node)
         .entropy = h->entropy,
         .repath = h->repath,
         .reorder = h->reorder,
+        .trim_dscp = h->trim == LAB_TRIM_AUTO ? lab->trim : h->trim,
         .congestion = {.ect = h->ecn,
                        .cnp_interval = h->cnp,
                        .cnp_dscp = 48,

@@ -20,7 +20,7 @@ void lab_spec_init(struct lab_spec *spec, uint64_t seed)
                          .timeout = 14,
                          .retry = 7,
                          .reorder = 8,
-                         .trim = LAB_TRIM},
+                         .trim = LAB_TRIM_AUTO},
         .switch_default = fabric_switch_default,
         .link_default = {.bps = UINT64_C(100000000000), .delay = NS_PER_US},
         .random = {.state = seed},

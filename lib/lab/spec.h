@@ -23,6 +23,7 @@
 #define LAB_MESSAGE_MAX (64u << 20)
 #define LAB_TIME_MAX    (3600 * NS_PER_SEC)
 #define LAB_ENDLESS     UINT64_MAX
+#define LAB_TRIM_AUTO   UINT8_MAX
 #define LAB_TRIM        50u /* the usual code point of trimmed frames: priority 6, as CNPs */
 
 /* ---- what hosts do ---- */
@@ -34,8 +35,10 @@ struct lab_host {
     ns_t cnp;                       /* between two CNPs of a queue pair; 0: it sends none */
     struct entropy_policy entropy;
     uint32_t repath, window, reorder; /* as in struct engine_config */
-    uint8_t trim;            /* the code point of trimmed frames; 0: it does not know them */
-    uint32_t mtu;            /* path MTU, bytes */
+    bool selective; /* connections between two such hosts agree on maps of kept packets */
+    uint8_t trim;   /* the code point of trimmed frames; 0: it does not know them; LAB_TRIM_AUTO: as
+                       the switches do */
+    uint32_t mtu;   /* path MTU, bytes */
     uint32_t timeout, retry; /* as the attributes of queue pairs */
 };
 

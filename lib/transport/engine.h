@@ -361,6 +361,10 @@ struct engine_config {
      * filled; 0: none does, all of that is dropped, and
      * requesters do not hold back at their first NAK to find out whether their peers keep. */
     uint32_t reorder;
+    /** The code point of frames whose payload a switch has cut off for lack of room
+     * (frame_trim.h): their packets are asked for again at once. 0: they are dropped, and the loss
+     * is found out as any other. */
+    uint8_t trim_dscp;
     struct congestion_config congestion;
     struct tx_ceiling *ceiling; /**< of the port (ceiling.h), shared by its engines; NULL: none */
     /** A queue pair is of the class of its service level's priority, its responses too; one of UD

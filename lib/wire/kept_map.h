@@ -10,6 +10,10 @@
  * words is set if the request with PSN first + 8 * i + b is kept. `first` is the PSN that the
  * responder expects, whatever the packet's own PSN is: an ACK may be of less. Words behind the last
  * one that has a bit are left out.
+ *
+ * In a NAK with the code NAK_LOSSES the bits mean the reverse: the request is lost, because its
+ * headers came without its payload (frame_trim.h). Each such copy is told of once. Requesters that
+ * know of no such maps ignore it.
  */
 #ifndef UROCE_KEPT_MAP_H
 #define UROCE_KEPT_MAP_H

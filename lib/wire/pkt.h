@@ -39,6 +39,7 @@ enum nak_code {
     NAK_REMOTE_ACCESS = 2,
     NAK_REMOTE_OPERATIONAL = 3,
     NAK_INVALID_RD_REQUEST = 4,
+    NAK_LOSSES = 30, /**< a reserved code: only with a map (kept_map.h), to peers that agreed */
 };
 
 /** FETH (A19.2.2): what a FLUSH makes sure of, bits of the placement type. */

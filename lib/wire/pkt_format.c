@@ -49,6 +49,8 @@ static void append_syndrome(struct text *t, uint8_t syndrome, uint32_t msn)
     case AETH_NAK:
         if (value < ARRAY_SIZE(nak))
             append(t, " nak %s", nak[value]);
+        else if (value == NAK_LOSSES)
+            append(t, " nak losses");
         else
             append(t, " nak %u", value);
         break;

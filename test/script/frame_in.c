@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "frame_trim.h"
 #include "script.h"
 
 #define MAX_PATCHES 8
@@ -22,6 +23,7 @@ struct incoming {
     unsigned grow, shrink;  /* bytes before the ICRC, in all lengths */
     unsigned chop, trailer; /* bytes at the frame's end, in no length */
     bool bad_icrc, bad_checksum;
+    uint8_t trimmed; /* the code point, if a switch cuts it */
     struct patch patch[MAX_PATCHES];
     unsigned patches;
     uint8_t *data;
@@ -124,6 +126,8 @@ static bool take_outer(struct script *s, struct incoming *in, const char *word)
         in->shrink = (unsigned)need_number(s, "bytes");
     else if (!strcmp(word, "chop"))
         in->chop = (unsigned)need_number(s, "bytes");
+    else if (!strcmp(word, "trimmed"))
+        in->trimmed = (uint8_t)need_number(s, "a code point");
     else if (!strcmp(word, "trailer"))
         in->trailer = (unsigned)need_number(s, "bytes");
     else if (!strcmp(word, "patch"))
@@ -217,6 +221,8 @@ static uint32_t build(struct script *s, struct incoming *in)
         icrc_seal((enum icrc_l3)t.l3_kind, in->data + t.l3_off, len - t.l3_off - ICRC_LEN);
     if (in->bad_icrc)
         in->data[len - 1] ^= 0x40;
+    if (in->trimmed)
+        len = frame_trim(in->data, (uint32_t)len, in->trimmed);
     memset(in->data + len, 0, in->trailer);
     return (uint32_t)(len + in->trailer - min_of(in->chop, len));
 }

@@ -91,6 +91,7 @@ bool packet_syndrome(struct script *s, const char *name, uint8_t *syndrome)
         {"remote_access", NAK_REMOTE_ACCESS},
         {"remote_operational", NAK_REMOTE_OPERATIONAL},
         {"invalid_rd_request", NAK_INVALID_RD_REQUEST},
+        {"losses", NAK_LOSSES},
         {0},
     };
 

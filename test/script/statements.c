@@ -5,8 +5,8 @@
 
 #include "script.h"
 
-/* engine [entropy POLICY] [repath N] [reorder N] [ect] [cnp INTERVAL DSCP PCP] [control NAME MBPS]:
- * its configuration; before all queue pairs. */
+/* engine [entropy POLICY] [repath N] [reorder N] [trim DSCP] [ect] [cnp INTERVAL DSCP PCP] [control
+ * NAME MBPS]: its configuration; before all queue pairs. */
 static void st_engine(struct script *s)
 {
     struct engine_config config = {.entropy = {ENTROPY_KERNEL, 0}};
@@ -20,6 +20,8 @@ static void st_engine(struct script *s)
         config.repath = (uint32_t)need_number(s, "a number of timeouts");
     if (accept(s, "reorder"))
         config.reorder = (uint32_t)need_number(s, "a number of queue pairs");
+    if (accept(s, "trim"))
+        config.trim_dscp = (uint8_t)need_number(s, "a code point");
     config.congestion.ect = accept(s, "ect");
     if (accept(s, "cnp")) {
         config.congestion.cnp_interval = (uint32_t)need_time(s);

@@ -5,28 +5,6 @@
 #include "req_recovery.h"
 #include "req_sack.h"
 
-void comp_progress(struct engine *e, struct qp *qp, psn_t una)
-{
-    struct requester *req = &qp->req;
-    psn_t from = req->una;
-
-    if (psn_eq(una, from))
-        return;
-    req_commit_ack(req, una);
-    req->retry_left = qp->attr.retry_cnt;
-    req->rnr_retry_left = qp->attr.rnr_retry;
-    if (unlikely(req->recovering))
-        una = req_recovered(e, qp, from);
-    if (psn_before(req->next_psn, una)) /* packets that were about to be sent again */
-        req_skip(qp);
-    if (psn_eq(una, req->max_psn))
-        timer_disarm(&qp->timer);
-    else
-        req_arm_timer(e, qp);
-    engine_touch(e, qp);
-    engine_tx_ready(e, qp);
-}
-
 static void implied_nak(struct engine *e, struct qp *qp, psn_t at)
 {
     struct requester *req = &qp->req;
@@ -37,6 +15,62 @@ static void implied_nak(struct engine *e, struct qp *qp, psn_t at)
     req->recovery.slack = ANSWER_SLACK;
     counter_inc(&qp->counters.implied_nak_seq_err);
     req_rewind(qp, at);
+    engine_tx_ready(e, qp);
+}
+
+/* The oldest response that is missing is asked for again: whatever was asked for before, if that
+ * was long enough ago to be what this is about. */
+void comp_ask_again(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+
+    if (psn_eq(req->next_psn, req->una) ||
+        (req->implied_nak && e->now - r->told_at < r->rtt_min / 2) ||
+        !comp_may_retry(e, qp, req->una))
+        return;
+    r->told_at = e->now;
+    req->implied_nak = false;
+    implied_nak(e, qp, req->una);
+    req_end_probes(e, qp);
+    req_arm_timer(e, qp);
+}
+
+/* There is progress, and a response that came earlier was trimmed: it may be the one that is
+ * missing now. */
+static void trimmed_is_next(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+
+    r->has_trimmed = psn_before(req->una, r->trimmed);
+    req->recovering |= r->has_trimmed;
+    if (psn_eq(req->una, r->trimmed) && psn_before(req->una, req->max_psn))
+        comp_ask_again(e, qp);
+}
+
+void comp_progress(struct engine *e, struct qp *qp, psn_t una)
+{
+    struct requester *req = &qp->req;
+    psn_t from = req->una;
+
+    if (psn_eq(una, from))
+        return;
+    req_commit_ack(req, una);
+    req->retry_left = qp->attr.retry_cnt;
+    req->rnr_retry_left = qp->attr.rnr_retry;
+    if (unlikely(req->recovering)) {
+        una = req_recovered(e, qp, from);
+        if (req->recovery.has_trimmed)
+            trimmed_is_next(e, qp);
+    }
+    if (psn_before(req->next_psn, una)) /* packets that were about to be sent again */
+        req_skip(qp);
+    if (psn_eq(una, req->max_psn))
+        timer_disarm(&qp->timer);
+    else
+        req_arm_timer(e, qp);
+    engine_touch(e, qp);
     engine_tx_ready(e, qp);
 }
 
@@ -69,23 +103,6 @@ static bool response_missing(struct engine *e, struct qp *qp, psn_t una, psn_t p
         counter_inc(&qp->counters.implied_nak_seq_err);
     }
     return false;
-}
-
-struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count)
-{
-    struct requester *req = &qp->req;
-
-    for (uint32_t i = req->tail; i != req->head; i++) {
-        struct send_slot *s = slot_at(req, i);
-
-        if (!s->started)
-            return NULL;
-        if (psn_within(p, s->first, slot_last(s))) {
-            *count = i;
-            return s;
-        }
-    }
-    return NULL;
 }
 
 bool comp_ack_before(struct engine *e, struct qp *qp, psn_t p)

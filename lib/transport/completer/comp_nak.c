@@ -5,48 +5,35 @@
 #include "req_recovery.h"
 #include "req_sack.h"
 
-/* The peer refused the work request at p: it completes with the reason, when its turn comes. */
-static void refused(struct engine *e, struct qp *qp, psn_t p, uint8_t status)
-{
-    uint32_t count;
-    struct send_slot *s = comp_slot(qp, p, &count);
-
-    if (s)
-        s->status = status;
-    engine_touch(e, qp);
-}
-
 /*
  * A responder sends one NAK for each gap (9.7.5.2): a second one for the same PSN is a copy that
  * the network made, or a forgery. What it asks for waits to be sent (as it does after an RNR NAK),
  * or has been; if that is lost, the timer tells. Without a timer a NAK is believed again once the
- * packet has been sent again.
+ * packet has been sent again. So it is where switches trim: the responder tells of each copy that
+ * was, and a copy takes half a round trip at least.
  */
-static bool is_copy(const struct qp *qp, psn_t p)
+static bool tells_of_copies(const struct engine *e, const struct qp *qp)
+{
+    const struct req_recovery *r = &qp->req.recovery;
+
+    return !qp->ack_timeout || (e->cfg.trim_dscp && e->now - r->told_at >= r->rtt_min / 2);
+}
+
+static bool is_copy(const struct engine *e, const struct qp *qp, psn_t p)
 {
     const struct requester *req = &qp->req;
 
-    return psn_eq(req->next_psn, p) || (req->nak_taken && qp->ack_timeout);
-}
-
-/* A loss takes a retry. False: there is none, and the work request at p has failed. */
-static bool may_retry(struct engine *e, struct qp *qp, psn_t p)
-{
-    counter_inc(&qp->counters.seq_nak_rcvd);
-    if (qp->req.retry_left) {
-        qp->req.retry_left--;
-        return true;
-    }
-    counter_inc(&qp->counters.retry_exceeded);
-    refused(e, qp, p, WC_RETRY_EXC_ERR);
-    return false;
+    return psn_eq(req->next_psn, p) || (req->nak_taken && !tells_of_copies(e, qp));
 }
 
 static void go_back(struct engine *e, struct qp *qp, psn_t p)
 {
-    if (is_copy(qp, p) || !may_retry(e, qp, p))
+    if (is_copy(e, qp, p) || !comp_may_retry(e, qp, p))
         return;
+    qp->req.recovery.told_at = e->now;
     qp->req.nak_taken = qp->req.recovering = true;
+    if (e->cfg.trim_dscp)
+        req_start_slowly(e, qp);
     req_end_probes(e, qp);
     req_send_missing(e, qp, p);
 }
@@ -62,10 +49,10 @@ void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
     if (code == NAK_PSN_SEQUENCE) {
         if (!sack_is_agreed(qp))
             go_back(e, qp, p);
-        else if (!is_copy(qp, p))
+        else if (!is_copy(e, qp, p))
             req_await_map(e, qp);
     } else if (code < ARRAY_SIZE(status)) {
-        refused(e, qp, p, status[code]);
+        comp_refused(e, qp, p, status[code]);
     }
 }
 
@@ -83,7 +70,7 @@ static void take_map(struct engine *e, struct qp *qp, const struct kept_map *m)
     struct requester *req = &qp->req;
     bool was_lost = sack_is_lost(qp, req->una), news;
 
-    req_sack_duplicates(qp, m->duplicates);
+    req_sack_duplicates(e, qp, m->duplicates);
     req_sack_requests(qp, m->first);
     news = req_sack_take_map(qp, m);
     comp_absorb(e, qp);
@@ -91,7 +78,7 @@ static void take_map(struct engine *e, struct qp *qp, const struct kept_map *m)
         return;
     req_lose(e, qp, news);
     if (!was_lost && sack_is_lost(qp, req->una))
-        may_retry(e, qp, req->una);
+        comp_may_retry(e, qp, req->una);
 }
 
 void comp_map(struct engine *e, struct qp *qp, const struct pkt *p)
@@ -100,8 +87,12 @@ void comp_map(struct engine *e, struct qp *qp, const struct pkt *p)
     struct kept_map m;
 
     kept_map_parse(&m, p->payload, p->payload_len);
-    if (p->aeth.syndrome != (AETH_NAK | NAK_PSN_SEQUENCE) || !sack_is_agreed(qp) ||
+    if ((p->aeth.syndrome & AETH_CLASS_MASK) != AETH_NAK || !sack_is_agreed(qp) ||
         !psn_eq(m.first, p->psn) || req->rnr_wait)
+        return;
+    if ((p->aeth.syndrome & AETH_VALUE_MASK) == NAK_LOSSES)
+        comp_losses(e, qp, &m);
+    if ((p->aeth.syndrome & AETH_VALUE_MASK) != NAK_PSN_SEQUENCE)
         return;
     req->recovery.has_maps = true;
     req->recovery.awaits_map = false;
@@ -148,7 +139,7 @@ void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
     if (qp->attr.rnr_retry != 7) { /* 7: for ever */
         if (!req->rnr_retry_left) {
             counter_inc(&qp->counters.rnr_retry_exceeded);
-            refused(e, qp, p, WC_RNR_RETRY_EXC_ERR);
+            comp_refused(e, qp, p, WC_RNR_RETRY_EXC_ERR);
             return;
         }
         req->rnr_retry_left--;

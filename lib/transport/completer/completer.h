@@ -7,6 +7,7 @@
 #define UROCE_COMPLETER_H
 
 #include "engine_private.h"
+#include "kept_map.h"
 
 struct rx_batch;
 
@@ -30,8 +31,18 @@ bool comp_ack_before(struct engine *e, struct qp *qp, psn_t p);
 void comp_absorb(struct engine *e, struct qp *qp);
 /* All before una is acknowledged: retries, timers and the send window follow. */
 void comp_progress(struct engine *e, struct qp *qp, psn_t una);
+/* The oldest response that is missing was trimmed: it is asked for again, whatever was asked for
+ * before. */
+void comp_ask_again(struct engine *e, struct qp *qp);
+
+/* ---- comp_slot.c ---- */
+
 /* The slot whose PSNs include p, or NULL. *count: its number. */
 struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
+/* The peer refused the work request at p: it completes with the reason, when its turn comes. */
+void comp_refused(struct engine *e, struct qp *qp, psn_t p, uint8_t status);
+/* A loss takes a retry. False: there is none, and the work request at p has failed. */
+bool comp_may_retry(struct engine *e, struct qp *qp, psn_t p);
 
 /* ---- comp_nak.c ---- */
 
@@ -43,6 +54,13 @@ void comp_map(struct engine *e, struct qp *qp, const struct pkt *p);
 /* An ACK with a map: the peer has executed all before the map, though not all is answered. */
 void comp_report(struct engine *e, struct qp *qp, const struct pkt *p);
 void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t timer_code);
+
+/* ---- comp_trim.c ---- */
+
+/* A map of requests that the peer got without their payload. */
+void comp_losses(struct engine *e, struct qp *qp, const struct kept_map *m);
+/* A response came without its payload. */
+void comp_trimmed(struct engine *e, struct qp *qp, const struct pkt *p);
 
 /* ---- comp_read.c ---- */
 

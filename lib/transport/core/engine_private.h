@@ -78,6 +78,8 @@ struct class_share {
     uint64_t time; /* of those that share by bytes: share_class.c */
 };
 
+#define LOSS_WATCHES 64 /* queue pairs without a store, whose next request may be lost */
+
 struct engine {
     struct engine_config cfg;
     ns_t now;
@@ -105,7 +107,13 @@ struct engine {
     unsigned sacks;
     struct resp_repeat *repeat_free; /* resp_repeat.c */
     unsigned repeats;
-    unsigned stores_used; /* by queue pairs with a gap */
+    unsigned stores_used; /* by queue pairs with a gap; and watches */
+    struct loss_watch {   /* resp_trim.c */
+        struct qp *qp;
+        psn_t lost;
+        ns_t since;
+    } watch[LOSS_WATCHES];
+    unsigned watches;
 
     struct mr_cache mrs;
     struct mem_batch batch;           /* copies that are queued */

@@ -198,14 +198,16 @@ static bool nothing_was_lost(const struct req_recovery *r)
 /*
  * The answer to the last probe cannot be here yet: it is one to what was sent before, which was
  * only late. So is an answer that covers more than the probe, as long as nothing was lost: the
- * queues of the path have grown within a round trip.
+ * queues of the path have grown within a round trip. Where switches trim, round trips become short
+ * again as soon as a queue has drained, and little is out: the answer is believed.
  */
 static bool was_early(const struct engine *e, const struct requester *req)
 {
     const struct req_recovery *r = &req->recovery;
 
-    return r->probes && (e->now - r->probed_at < r->rtt / 2 ||
-                         (nothing_was_lost(r) && psn_before(psn_add(r->probed, 1), req->una)));
+    return r->probes && !r->ramps &&
+           (e->now - r->probed_at < r->rtt / 2 ||
+            (nothing_was_lost(r) && psn_before(psn_add(r->probed, 1), req->una)));
 }
 
 /* The packet that was timed has its answer. */
@@ -236,6 +238,19 @@ static void take_time(struct engine *e, struct qp *qp)
         end_timing(e, qp);
 }
 
+static void set_ramp(struct requester *req, uint32_t packets)
+{
+    req->window_max = min_of(packets, req->window_full);
+    req->ask_every = req->window_max / ASKS;
+    req->recovery.ramps = req->window_max < req->window_full;
+}
+
+void req_start_slowly(struct engine *e, struct qp *qp)
+{
+    if (!e->cfg.congestion.control)
+        set_ramp(&qp->req, 1);
+}
+
 psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from)
 {
     struct requester *req = &qp->req;
@@ -254,7 +269,9 @@ psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from)
     req->implied_nak = req->nak_taken = false;
     req->rnr_wait = false; /* the refused request got through after all: a duplicate was accepted */
     r->awaits_map = false;
-    req->recovering = r->timed || req->sack;
+    if (r->ramps)
+        set_ramp(req, req->window_max + (uint32_t)psn_diff(req->una, from));
+    req->recovering = r->timed || req->sack || r->ramps;
     if (!r->timed && req->time_at == NS_NEVER)
         req->time_at = time_again(e, qp);
     req_end_probes(e, qp);
@@ -295,6 +312,17 @@ bool req_lose(struct engine *e, struct qp *qp, bool news)
         req_send_lost(qp);
     engine_tx_ready(e, qp);
     return lost;
+}
+
+void req_resend_lost(struct engine *e, struct qp *qp)
+{
+    qp->req.recovering = true;
+    qp->req.recovery.slack = ANSWER_SLACK;
+    req_end_probes(e, qp);
+    req_arm_timer(e, qp);
+    if (!qp->req.recovery.alone)
+        req_send_lost(qp);
+    engine_tx_ready(e, qp);
 }
 
 void req_await_map(struct engine *e, struct qp *qp)

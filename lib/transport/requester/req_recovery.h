@@ -18,6 +18,16 @@ psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from);
  * lost; it is sent again. */
 bool req_lose(struct engine *e, struct qp *qp, bool news);
 
+/* Packets are known to be lost (req_sack_lose): they are sent again at once. */
+void req_resend_lost(struct engine *e, struct qp *qp);
+
+/*
+ * Much is sent again, though a queue on the way may be full that trims: the next loss would be told
+ * of a round trip later, and so on, and others would get nothing through. Without a congestion
+ * controller the window is one packet, and grows with each that arrives.
+ */
+void req_start_slowly(struct engine *e, struct qp *qp);
+
 /* A peer that has agreed on maps has sent a NAK without one: a map follows, or is asked for. */
 void req_await_map(struct engine *e, struct qp *qp);
 

@@ -68,7 +68,7 @@ struct req_sack *req_sack_open(struct engine *e, struct qp *qp)
     if (!s)
         return NULL;
     s->e = e;
-    s->high = s->expected = s->executed = qp->req.una;
+    s->high = s->expected = s->executed = s->lost_end = qp->req.una;
     s->order = s->arrived_order[0] = s->arrived_order[1] = 0;
     memset(&s->here, 0, offsetof(struct req_sack, sent) - offsetof(struct req_sack, here));
     qp->req.sack = s;
@@ -161,6 +161,12 @@ static struct send_slot *message_of(const struct requester *req, psn_t p)
             return s;
     }
     return NULL;
+}
+
+/* Behind the last packet that anything is known about. */
+static psn_t last_known(const struct req_sack *s)
+{
+    return psn_before(s->high, s->lost_end) ? s->lost_end : s->high;
 }
 
 /* What has arrived there of the same kind: responses, or requests. */
@@ -434,7 +440,7 @@ psn_t req_sack_advance(struct qp *qp, psn_t from, psn_t una)
         forget(s, p);
     if (!psn_eq(p, una))
         count_responses(qp, from, p);
-    if (!psn_before(p, s->high))
+    if (!psn_before(p, last_known(s)))
         req_sack_close(qp);
     return p;
 }
@@ -500,7 +506,8 @@ static bool judge(const struct engine *e, struct qp *qp, psn_t p, int32_t reques
 
 bool req_sack_judge(struct engine *e, struct qp *qp, bool in_silence)
 {
-    psn_t high = qp->req.sack->high, from, to;
+    const struct req_sack *sack = qp->req.sack;
+    psn_t high = in_silence ? last_known(sack) : sack->high, from, to;
     struct walk w = walk_to(qp, high);
     int32_t requests = requests_between(qp, qp->req.una, high);
     const struct send_slot *m;
@@ -516,6 +523,21 @@ bool req_sack_judge(struct engine *e, struct qp *qp, bool in_silence)
     return any;
 }
 
+bool req_sack_lose(struct engine *e, struct qp *qp, psn_t p)
+{
+    struct req_sack *s = qp->req.sack;
+    psn_t next = psn_add(p, 1);
+
+    if (!sack_covers(qp, p) || sack_has(&s->here, p) ||
+        (sack_has(&s->again, p) &&
+         e->now - s->sent[p.v % SACK_PACKETS].at < qp->req.recovery.rtt_min / 2))
+        return false;
+    set(&s->lost, p);
+    if (psn_before(s->lost_end, next))
+        s->lost_end = next;
+    return true;
+}
+
 /* Responders need not know of more than one repetition of a READ at a time, nor go back in one: the
  * oldest hole of all comes first. */
 static bool may_ask(const struct qp *qp, const struct send_slot *s, psn_t p)
@@ -529,7 +551,7 @@ bool req_sack_take(struct qp *qp, psn_t *p)
     const struct requester *req = &qp->req;
     const struct req_sack *s = req->sack;
 
-    for (*p = req->una; psn_before(*p, s->high) && sack_covers(qp, *p); *p = psn_add(*p, 1)) {
+    for (*p = req->una; psn_before(*p, last_known(s)) && sack_covers(qp, *p); *p = psn_add(*p, 1)) {
         const struct send_slot *m;
 
         if (!sack_has(&s->lost, *p))
@@ -541,12 +563,19 @@ bool req_sack_take(struct qp *qp, psn_t *p)
     return false;
 }
 
+/* Response p was trimmed, and its headers overtook response `next`, which is not lost. */
+static bool is_on_its_way(const struct req_sack *s, psn_t p, psn_t next)
+{
+    return sack_has(&s->lost, p) && !psn_before(p, s->high) && !sack_has(&s->lost, next);
+}
+
 uint32_t req_sack_hole(const struct qp *qp, psn_t p, uint32_t psns)
 {
+    const struct req_sack *s = qp->req.sack;
     uint32_t n = 1;
 
-    while (n < psns && sack_covers(qp, psn_add(p, n)) &&
-           !sack_has(&qp->req.sack->here, psn_add(p, n)))
+    while (n < psns && sack_covers(qp, psn_add(p, n)) && !sack_has(&s->here, psn_add(p, n)) &&
+           !is_on_its_way(s, p, psn_add(p, n)))
         n++;
     return sack_covers(qp, psn_add(p, n)) ? n : psns;
 }
@@ -583,11 +612,12 @@ uint32_t req_sack_parked(const struct qp *qp)
     return n;
 }
 
-void req_sack_duplicates(struct qp *qp, uint8_t n)
+/* Where switches trim, a packet also comes twice because one of its copies was trimmed. */
+void req_sack_duplicates(const struct engine *e, struct qp *qp, uint8_t n)
 {
     struct req_recovery *r = &qp->req.recovery;
 
-    if (r->duplicates_known && r->duplicates != n && !r->sent_for_an_answer)
+    if (r->duplicates_known && r->duplicates != n && !r->sent_for_an_answer && !e->cfg.trim_dscp)
         path_reorders(qp, 0);
     r->duplicates = n;
     r->duplicates_known = true;

@@ -30,6 +30,7 @@ struct req_sack {
     psn_t high;            /* behind the last packet that is known to have arrived */
     psn_t expected;        /* the peer has executed what is before */
     psn_t executed;        /* and has sent its responses */
+    psn_t lost_end;        /* behind the last packet that was trimmed: req_sack_lose */
     uint32_t order;        /* of the last packet that was sent again */
     uint32_t
         arrived_order[2];    /* of the last one of these that has arrived: a request, a response */
@@ -108,6 +109,9 @@ bool req_sack_take_map(struct qp *qp, const struct kept_map *m);
  * nothing behind that has arrived. */
 psn_t req_sack_advance(struct qp *qp, psn_t from, psn_t una);
 
+/* The peer, or the headers of a response, say that packet p is lost. False: it is not missing, or
+ * was sent again too shortly ago for this to be about that. */
+bool req_sack_lose(struct engine *e, struct qp *qp, psn_t p);
 /*
  * Judges which packets are lost. in_silence: nothing has come for as long as answers take, so all
  * that is missing is. True: some are to be sent again.
@@ -120,7 +124,7 @@ uint32_t req_sack_hole(const struct qp *qp, psn_t p, uint32_t psns);
 /* PSN p is sent again, or psns of a READ from there on are asked for. */
 void req_sack_sent(struct engine *e, struct qp *qp, psn_t p, uint32_t psns);
 /* The number of a map that counts requests which came again in vain. */
-void req_sack_duplicates(struct qp *qp, uint8_t n);
+void req_sack_duplicates(const struct engine *e, struct qp *qp, uint8_t n);
 
 /* Packets in flight that have arrived. */
 uint32_t req_sack_count(const struct qp *qp);

@@ -17,7 +17,7 @@ void resp_reset(struct qp *qp, psn_t first)
     resp->epsn = first;
     resp->msn = 0;
     resp->op = RESP_IDLE;
-    resp->shows_map = resp->map_due = resp->urgent = resp->reports = false;
+    resp->shows_map = resp->map_due = resp->urgent = resp->reports = resp->owes_losses = false;
     resp->nak_sent = resp->ack_pending = resp->recv_busy = resp->recv_failed = false;
     resp->msg_len = resp->write_left = 0;
     resp->res_head = resp->res_pending = 0;

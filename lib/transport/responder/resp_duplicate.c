@@ -54,6 +54,14 @@ static psn_t ack_psn_for(const struct qp *qp, psn_t p)
     return psn_prev(resp->epsn);
 }
 
+void resp_ack_again(struct engine *e, struct qp *qp, const struct pkt *p)
+{
+    if (p->ack_req)
+        resp_commit_duplicate_ack(qp, ack_psn_for(qp, p->psn));
+    resp_owe_map(e, qp);
+    engine_tx_ready(e, qp);
+}
+
 void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p)
 {
     const struct opcode_info *info = pkt_info(p);
@@ -72,9 +80,8 @@ void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p)
             resp_repeat_reply(&qp->resp, r, 0);
     } else {
         qp->resp.in_vain++;
-        if (p->ack_req)
-            resp_commit_duplicate_ack(qp, ack_psn_for(qp, p->psn));
-        resp_owe_map(e, qp);
+        resp_ack_again(e, qp, p);
+        return;
     }
     engine_tx_ready(e, qp);
 }

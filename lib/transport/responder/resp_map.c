@@ -18,6 +18,36 @@ void resp_owe_map(struct engine *e, struct qp *qp)
         resp_commit_nak(e, qp, AETH_NAK | NAK_PSN_SEQUENCE, resp->epsn);
 }
 
+void resp_owe_losses(struct engine *e, struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+
+    if (!qp->selective)
+        return;
+    resp->owes_losses = resp->urgent = true;
+    if (!resp->res_pending) /* else it goes before what is pending */
+        resp_commit_duplicate_ack(qp, psn_prev(resp->epsn));
+    engine_tx_ready(e, qp);
+}
+
+bool resp_take_losses(struct qp *qp, struct kept_map *m)
+{
+    struct responder *resp = &qp->resp;
+    struct resp_store *s = resp->store;
+
+    resp->owes_losses = false;
+    if (!s || !qp->selective || !qp_can_receive(qp) || qp->fault || kept_is_refused(resp))
+        return false;
+    *m = (struct kept_map){.first = resp->epsn};
+    for (unsigned i = 0; i < KEPT_MAP_PACKETS; i++)
+        if (resp_take_loss(s, psn_add(resp->epsn, i))) {
+            m->bits[i / 64] |= UINT64_C(1) << i % 64;
+            m->words = i / 64 + 1;
+        }
+    s->losses = false;
+    return m->words > 0;
+}
+
 void resp_show_map(struct qp *qp)
 {
     struct responder *resp = &qp->resp;

@@ -16,6 +16,13 @@
  */
 void resp_owe_map(struct engine *e, struct qp *qp);
 
+/* The store has marked requests that are lost: a requester that has agreed is told of them by a map
+ * of losses, before all else that is owed. */
+void resp_owe_losses(struct engine *e, struct qp *qp);
+
+/* That map. False: none is owed. */
+bool resp_take_losses(struct qp *qp, struct kept_map *m);
+
 /* A READ is repeated as agreed requesters may ask for it: an ACK behind that, with an empty map,
  * shows that this one is known to have agreed. */
 void resp_show_map(struct qp *qp);

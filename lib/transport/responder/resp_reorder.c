@@ -77,7 +77,8 @@ static void answer(struct engine *e, struct qp *qp)
         resp_owe_map(e, qp);
         return;
     }
-    resp_forget_kept(qp);
+    if (!store_has_losses(resp->store))
+        resp_forget_kept(qp);
     if (!resp->res_pending && (!resp->ack_pending || resp->syndrome == AETH_ACK_PLAIN))
         resp_owe_ack(resp, AETH_ACK_PLAIN, psn_prev(resp->epsn));
     engine_tx_ready(e, qp);
@@ -97,8 +98,10 @@ static void execute_of(struct engine *e, struct qp *qp)
     qp->resp.store->waits = resp_has_next(qp);
     if (!qp_can_receive(qp) || qp->fault || kept_is_refused(&qp->resp))
         resp_forget_kept(qp);
-    else if (n || psn_before(qp->resp.store->last, qp->resp.epsn))
+    else if (n ||
+             (psn_before(qp->resp.store->last, qp->resp.epsn) && !store_has_losses(qp->resp.store)))
         answer(e, qp);
+    resp_tell_loss(e, qp);
 }
 
 void resp_execute_kept(struct engine *e)
@@ -106,4 +109,6 @@ void resp_execute_kept(struct engine *e)
     for (unsigned i = 0; i < ARRAY_SIZE(e->store) && e->stores_used; i++)
         if (e->store[i] && e->store[i]->qp)
             execute_of(e, e->store[i]->qp);
+    if (e->watches)
+        resp_tell_losses(e);
 }

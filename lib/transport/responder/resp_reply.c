@@ -128,6 +128,11 @@ static __attribute__((noinline, cold)) bool reply_map(struct engine *e, struct q
     struct pkt p = {.psn = qp->resp.epsn, .aeth.syndrome = AETH_NAK | NAK_PSN_SEQUENCE};
     struct kept_map map;
 
+    if (qp->resp.owes_losses && resp_take_losses(qp, &map)) {
+        p.aeth.syndrome = AETH_NAK | NAK_LOSSES;
+        build_map(e, qp, job, &p, &map);
+        return true;
+    }
     if (!resp_take_map(qp, &map) && !take_report(qp, &p, &map))
         return false;
     build_map(e, qp, job, &p, &map);

@@ -63,7 +63,7 @@ static struct kept_room *take_room(struct engine *e)
 
 void resp_kept_done(struct resp_store *s, struct kept *k)
 {
-    k->used = false;
+    k->used = k->lost = false;
     if (!k->room)
         return;
     k->room->next = s->e->room_free;
@@ -75,6 +75,8 @@ void resp_forget_kept(struct qp *qp)
 {
     struct resp_store *s = qp->resp.store;
 
+    if (unlikely(qp->resp.watcher))
+        resp_watch_no_more(qp);
     if (!s)
         return;
     for (unsigned i = 0; i < RESP_STORE_PACKETS; i++)
@@ -120,13 +122,16 @@ static struct resp_store *store_of(struct engine *e, struct qp *qp)
 {
     struct resp_store *s = qp->resp.store;
 
-    if (s)
+    if (s) { /* one that was taken for losses has kept nothing so far */
+        if (psn_before(s->last, qp->resp.epsn))
+            s->last = qp->resp.epsn;
         return s;
+    }
     s = find_store(e);
     if (!s)
         return NULL;
     s->qp = qp;
-    s->waits = false;
+    s->waits = s->losses = false;
     s->last = qp->resp.epsn;
     s->told = psn_prev(qp->resp.epsn);
     e->stores_used++;
@@ -179,6 +184,37 @@ bool resp_keep(struct engine *e, struct qp *qp, const struct rx_job *job, int32_
     s->last_time = e->now;
     counter_inc(&qp->counters.requests_kept);
     return new_gap;
+}
+
+bool resp_note_loss(struct engine *e, struct qp *qp, psn_t p, int32_t ahead)
+{
+    struct resp_store *s;
+    struct kept *k;
+
+    if (!e->cfg.reorder || ahead >= kept_span(qp))
+        return false;
+    s = store_of(e, qp);
+    if (!s || kept_has(s, p))
+        return false;
+    k = kept_at(s, p);
+    resp_kept_done(s, k);
+    k->lost = true;
+    k->pkt.psn = p;
+    if (!s->losses || psn_before(s->last_loss, p))
+        s->last_loss = p;
+    s->losses = true;
+    s->last_time = e->now;
+    return true;
+}
+
+bool resp_take_loss(struct resp_store *s, psn_t p)
+{
+    struct kept *k = kept_at(s, p);
+
+    if (!s->losses || !k->lost || !psn_eq(k->pkt.psn, p))
+        return false;
+    k->lost = false;
+    return true;
 }
 
 bool resp_has_next(const struct qp *qp)

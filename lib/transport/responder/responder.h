@@ -43,6 +43,14 @@ struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsign
 
 /* resp_duplicate.c: a request with a PSN before the expected one. */
 void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p);
+/* The same file: a WRITE or SEND before the expected one is answered, if it asks for that. */
+void resp_ack_again(struct engine *e, struct qp *qp, const struct pkt *p);
+
+/* resp_trim.c: of a request the headers alone have arrived. At the end of a burst the request that
+ * is expected then may be such a one: of a queue pair with a store, and of those without. */
+void resp_trimmed(struct engine *e, struct qp *qp, const struct pkt *p);
+void resp_tell_loss(struct engine *e, struct qp *qp);
+void resp_tell_losses(struct engine *e);
 
 /* resp_write.c: the domain that a peer's keys are checked in: with XRC the SRQ's (A14.4.4). */
 uint32_t resp_domain(const struct engine *e, const struct qp *qp, unsigned job);

@@ -14,6 +14,12 @@
  * or the punt path. verified: its ICRC is known to be right. */
 void rx_general(struct engine *e, unsigned i, struct frame *f, bool verified);
 
+/* ---- rx_trim.c ---- */
+
+/* Frame i of a burst is to be dropped, and cfg.trim_dscp is not 0: whether it is a trimmed one
+ * after all, which is then counted, forwarded or acted on. */
+bool rx_trimmed(struct engine *e, unsigned i, const struct frame *f);
+
 /* ---- rx_validate.c ---- */
 
 /* 9.6.1 and A17.3.4: the checks of a packet that need its queue pair. */

@@ -25,7 +25,9 @@ struct frame rx_frame_with_icrc(const struct engine *e, const struct frame *f)
     struct frame whole = *f;
     struct encap_view v;
 
-    if (unlikely(f->icrc_omitted) && encap_rx(&v, f->data, f->len, &any) == DROP_NONE)
+    /* What is left of a trimmed packet has no room for it. */
+    if (unlikely(f->icrc_omitted) && encap_rx(&v, f->data, f->len, &any) == DROP_NONE &&
+        v.bth_len >= BTH_LEN + ICRC_LEN)
         icrc_seal(v.l3_kind, f->data + (v.l3 - f->data), v.l3_len - ICRC_LEN);
     whole.icrc_omitted = false;
     return whole;

@@ -168,8 +168,20 @@ static void give_gsi(struct engine *e, const struct rx_job *job, const struct fr
         engine_drop(e, DROP_unknown_qpn, QPN_GSI);
 }
 
-static __attribute__((cold)) void drop(struct engine *e, const struct rx_job *job, enum drop reason)
+/* Why a trimmed frame is refused: it is cut, or what is left of it has no ICRC. */
+static bool may_be_trimmed(const struct engine *e, enum drop reason)
 {
+    return unlikely(e->cfg.trim_dscp) &&
+           (reason == DROP_truncated || reason == DROP_pad_length || reason == DROP_bad_icrc);
+}
+
+static __attribute__((cold)) void drop(struct engine *e, unsigned i, const struct frame *f,
+                                       enum drop reason)
+{
+    const struct rx_job *job = &e->rx_job[i];
+
+    if (may_be_trimmed(e, reason) && rx_trimmed(e, i, f))
+        return;
     engine_drop(e, reason, job->pkt.dest_qpn);
     if (job->owner) /* this engine: others were given it before */
         why_tell_drop(e, job->qp, reason, &job->pkt);
@@ -194,7 +206,7 @@ static void process_packet(struct engine *e, unsigned i, const struct frame *f, 
     }
     reason = admit(e, job, f, verified);
     if (reason != DROP_NONE)
-        drop(e, job, reason);
+        drop(e, i, f, reason);
     else if (mcast)
         rx_mcast(e, i, f);
     else if (unlikely(pkt_info(&job->pkt)->kind == KIND_CNP))
@@ -229,7 +241,7 @@ void rx_general(struct engine *e, unsigned i, struct frame *f, bool verified)
         counter_inc(&e->counters.rx_punted);
     else if (is_punted(reason))
         raw_punt(e, f, reason);
-    else
+    else if (!may_be_trimmed(e, reason) || !rx_trimmed(e, i, f))
         engine_drop(e, reason, 0);
     if (unlikely(sniffed))
         counter_add(&e->counters.rx_copies, sniffed);

@@ -76,7 +76,7 @@ static void settings(void **state)
     assert_int_equal(w->spread, FABRIC_SPRAY);
     assert_int_equal(w->alpha, 512);
     assert_int_equal(w->trim, LAB_TRIM);
-    assert_int_equal(h->trim, LAB_TRIM); /* hosts know what switches usually do */
+    assert_int_equal(h->trim, LAB_TRIM_AUTO);
     assert_int_equal(s.node[node(&s, "h2")].host.trim, 40);
     assert_int_equal(s.node[node(&s, "h3")].host.trim, 0);
     assert_int_equal(s.link[0].config.bps, UINT64_C(25000000000));

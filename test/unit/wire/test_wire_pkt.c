@@ -322,8 +322,10 @@ static void test_format(void **state)
     assert_text(&p, "RC_ACK qp 0x000011 psn 1193046 rnr 12 msn 9");
     p.aeth.syndrome = AETH_NAK | NAK_REMOTE_ACCESS;
     assert_text(&p, "RC_ACK qp 0x000011 psn 1193046 nak remote_access msn 9");
-    p.aeth.syndrome = AETH_NAK | 0x1E;
-    assert_text(&p, "RC_ACK qp 0x000011 psn 1193046 nak 30 msn 9");
+    p.aeth.syndrome = AETH_NAK | 0x1D;
+    assert_text(&p, "RC_ACK qp 0x000011 psn 1193046 nak 29 msn 9");
+    p.aeth.syndrome = AETH_NAK | NAK_LOSSES;
+    assert_text(&p, "RC_ACK qp 0x000011 psn 1193046 nak losses msn 9");
     p.aeth.syndrome = 0x40;
     assert_text(&p, "RC_ACK qp 0x000011 psn 1193046 syndrome 0x40 msn 9");
     p.aeth.syndrome = AETH_ACK | AETH_CREDIT_NONE;
