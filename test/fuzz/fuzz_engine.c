@@ -428,6 +428,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                            .shared_qp_table = true,
                                            .any_icrc = true,
                                            .reorder = 2,
+                                           .trim = FUZZ_TRIM,
                                            .congestion = kit_congestion(3)});
     for (unsigned i = 0; i < 2; i++) {
         make_queues(f, i);

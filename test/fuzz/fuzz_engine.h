@@ -5,6 +5,7 @@
 
 #include "kit.h"
 
+#define FUZZ_TRIM   50 /* the code point of trimmed frames */
 #define MAX_STEPS   400
 #define WIRE_FRAMES 64
 #define REGION      8192

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "frame_trim.h"
 #include "fuzz_engine.h"
 
 /* ---- the wire ---- */
@@ -40,9 +41,9 @@ void transmit(struct fuzz *f, unsigned node)
         wire_put(f, node, frame[i].data, frame[i].len);
 }
 
-enum { KEEP = 1, LOSE = 2, BURST = 4 };
+enum { KEEP = 1, LOSE = 2, BURST = 4, TRIM = 8 };
 
-/* The oldest frames: delivered in one burst, lost, or kept for a second delivery. */
+/* The oldest frames: delivered in one burst, lost, trimmed, or kept for a second delivery. */
 void deliver(struct fuzz *f)
 {
     uint8_t how = u8(f);
@@ -55,6 +56,11 @@ void deliver(struct fuzz *f)
 
         if (w->from != from)
             break;
+        if (how & TRIM) {
+            uint32_t left = frame_trim(w->data, w->len, FUZZ_TRIM);
+
+            w->len = left ? left : w->len;
+        }
         frame[n++] = (struct frame){.data = w->data, .len = w->len};
     }
     if (n && !(how & LOSE))

@@ -147,7 +147,7 @@ POST, RECV, RUBBISH, TRANSMIT, DELIVER, CHANGE, PACKET, BYTES, TIME, STATE, INDE
 # Its queue pairs.
 RC, UC, UD, RC_SRQ, XRC_SEND, XRC_RECV, UD_SRQ = range(7)
 SEND, WRITE_IMM, READ, FETCH_ADD = 2, 1, 4, 6
-KEEP, LOSE, BURST = 1, 2, 4
+KEEP, LOSE, BURST, TRIM = 1, 2, 4, 8
 
 
 def step(what, node=0, body=b"", qp=RC):
@@ -222,9 +222,11 @@ def engine_corpus(vectors):
     agreed = step(JOIN, 0, [0x3D]) + step(JOIN, 1, [0x3D])
     wait = step(TIME, 0, [0xA8]) + rounds * 2
     for op in range(8):
-        for lost in (turn(0, LOSE), turn(0, BURST | LOSE), turn(0) + turn(1, LOSE), turn(0, KEEP | BURST) * 2):
+        for lost in (turn(0, LOSE), turn(0, BURST | LOSE), turn(0) + turn(1, LOSE), turn(0, KEEP | BURST) * 2, turn(0, TRIM),
+                     turn(0) + turn(1, TRIM), turn(0, KEEP | BURST | TRIM) * 2):
+            yield recv() * 4 + post(op, 3000) + lost + post(op, 8) * 3 + rounds * 2 + wait * 3
             yield agreed + recv() * 4 + post(op, 3000) + lost + post(op, 8) * 3 + rounds * 2 + wait * 3 + step(JOIN, 0, [0x3C]) + wait
-    for syndrome in (0x1F, 0x60, 0x2C):
+    for syndrome in (0x1F, 0x60, 0x2C, 0x7E):
         for kept in (b"\0\0\0\x40" + bytes(8), b"\1\0\0\x40" + b"\x0e" + bytes(7), b"\2\0\0\x41" + b"\xff" * 64):
             packet = bytes([RC_ACK, 0x40, 0xFF, 0xFF, 0, 0, 0, 1, 0, 0, 0, 0x40, syndrome, 0, 0, 0]) + kept
             yield agreed + post(WRITE_IMM, 3000) * 2 + turn(0, LOSE) + step(BYTES, 0, struct.pack("<BbH", 3, 0, len(packet)) + packet) + wait * 2

@@ -166,6 +166,7 @@ static void make_kit(struct sim *s, struct kit_spell *spell, const struct sim_or
         .repath = (uint32_t)(s->seed / 4 % 4),
         .reorder = (uint32_t)(s->seed / 2 % 4 * 3), /* none to more than there are */
         .congestion = kit_congestion(s->seed),
+        .trim = s->seed % 9 / 2 == 1 ? 50 : 0,
         .record = orders->record,
         .replay = orders->replay,
         .spell = spell,

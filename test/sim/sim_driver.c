@@ -48,7 +48,7 @@ static struct {
 void sim_total(const struct kit_link *l)
 {
     driver.shared->frames += l->frames;
-    driver.shared->disturbed += l->dropped + l->corrupted + l->duplicated + l->reordered;
+    driver.shared->disturbed += l->dropped + l->trimmed + l->corrupted + l->duplicated + l->reordered;
 }
 
 void sim_total_forwarded(unsigned long long frames)

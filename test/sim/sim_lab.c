@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Laboratories made at random (lib/lab): topologies, queues, marks, pauses, spraying, losses, links
- * that fail for a while, and every controller. Whatever the network does, all flows end well, every
- * frame is accounted for, and a switch with PFC alone drops nothing.
+ * Laboratories made at random (lib/lab): topologies, queues, marks, trims, pauses, spraying,
+ * losses, links that fail for a while, and every controller. Whatever the network does, all flows
+ * end well, every frame is accounted for, and a switch with PFC alone drops nothing.
  *
  *     sim_lab [--first SEED] [--seeds N] | --seed SEED      the second prints the laboratory, too
  */
@@ -58,6 +58,8 @@ static void add_settings(struct recipe *r)
         ONE_OF(r, "none", "step:20K", "red:10K:80K:0.3"),
         ONE_OF(r, "flow", "linear", "spray", "roundrobin", "adaptive"),
         r->lossless ? "0,1,2,3,4,5,6,7" : "no");
+    add(r, "switches trim=%s\nhosts selective=%s\n", ONE_OF(r, "no", "yes", "yes", "40"),
+        ONE_OF(r, "no", "yes"));
     add(r, "links rate=%ug delay=%uns", 1 + below(r, 100), below(r, 5000));
     if (!below(r, 3)) {
         add(r, " loss=0.00%u", 1 + below(r, 9));

@@ -148,6 +148,7 @@ static void make_kit(struct sim *s)
         .repath = (uint32_t)(s->seed / 4 % 4),
         .reorder = (uint32_t)(s->seed / 2 % 4 * 3), /* none to more than there are */
         .congestion = kit_congestion(s->seed),
+        .trim = s->seed % 9 / 2 == 1 ? 50 : 0,
     };
 
     s->gbps = below(s, 2) ? 0 : 1 + below(s, 100);
@@ -470,7 +471,8 @@ static void run_seed(const struct options *o, uint64_t seed)
         check_node(s, &s->kit->node[i]);
         total.frames += s->kit->link[i].frames;
         total.marked += s->kit->link[i].marked;
-        total.drops += s->kit->link[i].dropped + s->kit->link[i].corrupted;
+        total.drops +=
+            s->kit->link[i].dropped + s->kit->link[i].corrupted + s->kit->link[i].trimmed;
         total.bytes +=
             counter_sum(engine_counters(s->kit->node[i].engine)->tx_bytes, QOS_PRIORITIES);
     }

@@ -137,7 +137,7 @@ struct kit_link {
     uint64_t loss_mask;
     unsigned loss_first;
     /* Statistics. frames: handed to the link by an engine; delivered: received by the other. */
-    unsigned frames, delivered, dropped, duplicated, corrupted, reordered, marked;
+    unsigned frames, delivered, dropped, duplicated, corrupted, reordered, marked, trimmed;
     /* Every frame, when the kit was created with .log. */
     struct kit_seen *log;
     unsigned log_len, log_room;
@@ -544,6 +544,8 @@ struct kit_config {
     struct congestion_config congestion;
     struct qos_classes classes;
     uint32_t repath;
+    uint8_t trim; /* the code point of trimmed frames: half of those that links drop, if they have a
+                     payload. 0: all are dropped */
     struct kit_link_config link[KIT_NODES]; /* [i] carries what node i sends */
     const struct kit_spell *spell;
     unsigned spells;

@@ -5,6 +5,7 @@
 
 #include "encap_layout.h"
 #include "frame_peek.h"
+#include "frame_trim.h"
 #include "kit_internal.h"
 
 struct kit_flight {
@@ -260,6 +261,27 @@ static void corrupt(struct random *r, struct kit_flight *f)
     }
 }
 
+/* What a switch does that trims: the headers overtake what waits. False: the frame is dropped. */
+static bool trimmed(struct kit_link *l, struct random *r, unsigned to, const uint8_t *data,
+                    uint32_t len)
+{
+    const struct kit *k = l->kit;
+    uint8_t headers[FRAME_TRIM_MAX];
+    struct encap_view v;
+
+    if (!k->config.trim || random_below(r, 2) || kit_frame_view(&v, data, len) != DROP_NONE ||
+        !frame_may_be_trimmed(&v))
+        return false;
+    len = min_of(len, (uint32_t)FRAME_TRIM_MAX);
+    memcpy(headers, data, len);
+    len = frame_trim(headers, len, k->config.trim);
+    if (!len)
+        return false;
+    put_in_flight(l, to, headers, len, k->now + l->config.delay / 2);
+    l->trimmed++;
+    return true;
+}
+
 static void carry_out(struct kit_link *l, const struct kit_seen *seen, const uint8_t *data,
                       uint32_t len, ns_t at)
 {
@@ -272,7 +294,8 @@ static void carry_out(struct kit_link *l, const struct kit_seen *seen, const uin
         put_in_flight(l, seen->to, data, len, at);
         break;
     case KIT_DROP:
-        l->dropped++;
+        if (!trimmed(l, &r, seen->to, data, len))
+            l->dropped++;
         break;
     case KIT_DUPLICATE:
         l->duplicated++;

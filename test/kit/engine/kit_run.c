@@ -83,6 +83,7 @@ static void start_engine(struct kit_node *n, unsigned index)
         .repath = c->repath,
         .congestion = c->congestion,
         .reorder = c->reorder,
+        .trim_dscp = c->trim,
         .classes = c->classes,
     };
 
