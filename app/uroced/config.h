@@ -44,7 +44,8 @@ struct uroced_port {
     struct qos_map qos;
     struct qos_classes classes;
     struct entropy_policy entropy;
-    unsigned repath; /* 0: never */
+    unsigned repath;    /* 0: never */
+    unsigned trim_dscp; /* 0: none */
     bool selective;
     struct congestion_config congestion;
     enum pktio_pause flow_control;

@@ -228,6 +228,16 @@ static int read_repath(struct reader *r, const char *value)
     return config_number(r, value, 0, CONFIG_REPATH_MAX, 10, &r->port->repath);
 }
 
+/* Code point 0 is that of traffic of no kind: it stands for none. */
+static int read_trim_dscp(struct reader *r, const char *value)
+{
+    if (!strcmp(value, "no")) {
+        r->port->trim_dscp = 0;
+        return 0;
+    }
+    return config_number(r, value, 1, 63, 10, &r->port->trim_dscp);
+}
+
 static int read_selective_repeat(struct reader *r, const char *value)
 {
     return config_yes_no(r, value, &r->port->selective);
@@ -384,6 +394,7 @@ int config_port_key(struct reader *r, const char *value)
         {"ets", false, config_ets},
         {"entropy", false, read_entropy},
         {"repath", false, read_repath},
+        {"trim_dscp", false, read_trim_dscp},
         {"selective_repeat", false, read_selective_repeat},
         {"max_rate", false, read_max_rate},
         {"flow_control", false, read_flow_control},

@@ -136,6 +136,7 @@ struct port_config {
      * (pktio_info.pause), are heeded by the engines. */
     enum pktio_pause flow_control;
     unsigned repath;   /**< timeouts after which a connection changes its port; 0: never */
+    uint8_t trim_dscp; /**< the code point of frames that switches have trimmed; 0: none */
     bool selective; /**< ask peers whether they take and send maps of kept packets, and do if asked
                      */
     bool detect_duplicates;  /**< of its addresses */

@@ -268,6 +268,7 @@ def config_corpus(vectors):
         "flow_control": ("rx", "both", "on"),
         "entropy": ("kernel", "rfc", "spray", "fixed:0xc000", "fixed:49151"),
         "repath": ("3", "8"),
+        "trim_dscp": ("50", "64", "no"),
         "queues": ("2", "0"),
         "spread": ("software", "hardware"),
     }

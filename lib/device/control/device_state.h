@@ -37,6 +37,7 @@ struct device {
     struct qos_classes classes;
     struct entropy_policy entropy;
     unsigned repath;
+    uint8_t trim_dscp;
     struct congestion_config congestion;
     uint64_t max_rate;
     struct tx_ceiling *ceiling; /* for max_rate and pause frames; or NULL */

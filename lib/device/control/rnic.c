@@ -240,6 +240,7 @@ static int create_part(struct device *d, struct worker *w)
     ec.lane = worker_index(w);
     ec.entropy = d->entropy;
     ec.repath = d->repath;
+    ec.trim_dscp = d->trim_dscp;
     ec.congestion = d->congestion;
     ec.ceiling = d->ceiling;
     ec.classes = d->classes;
@@ -314,6 +315,7 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
     d->flow_control = config->flow_control;
     d->entropy = config->entropy;
     d->repath = config->repath;
+    d->trim_dscp = config->trim_dscp;
     d->selective = config->selective;
     d->congestion = config->congestion;
     if (!d->congestion.line)

@@ -246,6 +246,8 @@ json_t *show_port(const struct device *d)
         (int)worker_index(d->workers[0]), "counters", show_counters(d), "qos", show_qos(d));
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", show_number(d->repath));
+    if (d->trim_dscp)
+        json_object_set_new(port, "trim_dscp", json_integer(d->trim_dscp));
     json_object_set_new(port, "congestion", show_congestion(&d->congestion));
     show_flow_control(port, d);
     if (d->max_rate)

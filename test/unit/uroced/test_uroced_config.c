@@ -229,6 +229,9 @@ static const char *const bad[][3] = {
     {OK "repath = -1\n", "[port.0] repath", "\"-1\""},
     {OK "repath = yes\n", "[port.0] repath", "\"yes\""},
     {OK "repath =\n", "[port.0] repath", "number"},
+    {OK "trim_dscp = 0\n", "[port.0] trim_dscp", "from 1 to 63"},
+    {OK "trim_dscp = 64\n", "[port.0] trim_dscp", "from 1 to 63"},
+    {OK "trim_dscp = yes\n", "[port.0] trim_dscp", "\"yes\""},
     {OK "ecn = 1\n", "[port.0] ecn", "\"1\""},
     {OK "segmentation = no\n", "[port.0] segmentation", "socket alone"},
     {OK "segmentation = maybe\n", "[port.0] segmentation", "\"maybe\""},
@@ -492,6 +495,16 @@ static void test_entropy_keys(void **state)
     assert_true(p[4].entropy.rule == ENTROPY_KERNEL && p[4].repath == 0);
 }
 
+static void test_trim_keys(void **state)
+{
+    assert_int_equal(load(OK "trim_dscp = 50\n[port.1]\ndevice = loopback\naddress = 127.0.0.2\n"
+                             "trim_dscp = no\n[port.2]\ndevice = loopback\n"),
+                     0);
+    assert_int_equal(config.port[0].trim_dscp, 50);
+    assert_int_equal(config.port[1].trim_dscp, 0);
+    assert_int_equal(config.port[2].trim_dscp, 0);
+}
+
 static void test_congestion_keys(void **state)
 {
     const struct uroced_port *p = config.port;
@@ -721,6 +734,7 @@ int main(void)
         cmocka_unit_test(test_qos_keys),
         cmocka_unit_test(test_ets_key),
         cmocka_unit_test(test_entropy_keys),
+        cmocka_unit_test(test_trim_keys),
         cmocka_unit_test(test_congestion_keys),
         cmocka_unit_test(test_control_keys),
         cmocka_unit_test(test_quota_keys),
