@@ -37,7 +37,7 @@ void comp_losses(struct engine *e, struct qp *qp, const struct kept_map *m)
         return;
     req_sack_requests(qp, m->first);
     comp_absorb(e, qp);
-    if (req_sack_open(e, qp) && psn_before(req->una, req->max_psn))
+    if (psn_before(req->una, req->max_psn) && req_sack_open(e, qp))
         take_losses(e, qp, m);
 }
 
