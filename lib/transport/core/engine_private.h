@@ -108,7 +108,7 @@ struct engine {
     struct resp_repeat *repeat_free; /* resp_repeat.c */
     unsigned repeats;
     unsigned stores_used; /* by queue pairs with a gap; and watches */
-    struct loss_watch {   /* resp_trim.c */
+    struct loss_watch {   /* resp_watch.c */
         struct qp *qp;
         psn_t lost;
         ns_t since;

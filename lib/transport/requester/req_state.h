@@ -58,8 +58,7 @@ struct req_recovery {
     psn_t missing;      /* the packet that the last NAK told of */
     psn_t alone_end;    /* behind the last packet that was sent alone, when max_psn was alone_max */
     psn_t alone_max;
-    ns_t told_at; /* a NAK, or the headers of a response, were believed then: nak_taken, implied_nak
-                   */
+    ns_t told_at;     /* a NAK, or the headers of a response, were believed then */
     ns_t retry_at;    /* what is trimmed again and again took a retry then */
     bool ramps;       /* window_max grows again: req_start_slowly */
     bool has_trimmed; /* of response `trimmed` the headers alone have come: comp_trim.c */
