@@ -312,32 +312,31 @@ unsigned resp_place_sends(struct rx_batch *b, unsigned n)
     return likely(i) ? i : place_queued(b, n);
 }
 
-/* Behind messages that wait for copies, those with immediate data take the general path. */
-unsigned resp_place_sends_imm(struct rx_batch *b, unsigned n)
+/* Behind messages that wait for copies, messages with immediate data and datagrams take the general
+ * path; and so they do for memory that is not mapped. */
+ALWAYS_INLINE unsigned place_mapped(enum messages what, struct rx_batch *b, unsigned n)
 {
     if (b->qp->srq)
-        return place_shared(SENDS_IMM, b, n);
-    return b->e->completions || b->e->batch.n ? 0 : place_own(SENDS_IMM, b, n);
+        return place_shared(what, b, n);
+    return b->e->completions || b->e->batch.n ? 0 : place_own(what, b, n);
+}
+
+unsigned resp_place_sends_imm(struct rx_batch *b, unsigned n)
+{
+    return place_mapped(SENDS_IMM, b, n);
 }
 
 unsigned resp_place_writes_imm(struct rx_batch *b, unsigned n)
 {
-    if (b->qp->srq)
-        return place_shared(WRITES_IMM, b, n);
-    return b->e->completions || b->e->batch.n ? 0 : place_own(WRITES_IMM, b, n);
+    return place_mapped(WRITES_IMM, b, n);
 }
 
-/* The same; and datagrams for memory that is not mapped do so, too. */
 unsigned resp_place_datagrams(struct rx_batch *b, unsigned n)
 {
-    if (b->qp->srq)
-        return place_shared(DATAGRAMS, b, n);
-    return b->e->completions || b->e->batch.n ? 0 : place_own(DATAGRAMS, b, n);
+    return place_mapped(DATAGRAMS, b, n);
 }
 
 unsigned resp_place_datagrams_imm(struct rx_batch *b, unsigned n)
 {
-    if (b->qp->srq)
-        return place_shared(DATAGRAMS_IMM, b, n);
-    return b->e->completions || b->e->batch.n ? 0 : place_own(DATAGRAMS_IMM, b, n);
+    return place_mapped(DATAGRAMS_IMM, b, n);
 }

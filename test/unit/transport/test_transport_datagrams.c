@@ -166,6 +166,21 @@ static void test_sent_as_one_by_one(void **state)
     batch_form = HDR_IPV4;
 }
 
+static void begin(struct side *a, struct side *peer)
+{
+    batch_type = QPT_UD;
+    side_init(a, 1, 128, ALL_RIGHTS, 0);
+    side_init(peer, 2, 128, ALL_RIGHTS, 0);
+    connect_to(a, peer, ALL_RIGHTS, 7);
+}
+
+static void finish(struct side *a, struct side *peer)
+{
+    side_fini(a);
+    side_fini(peer);
+    batch_type = QPT_RC;
+}
+
 /* Datagrams of another priority may be of another traffic class, whose turn it is not. */
 static void test_priorities(void **state)
 {
@@ -173,18 +188,13 @@ static void test_priorities(void **state)
     struct frame f[FRAME_BURST];
     struct side a, peer;
 
-    batch_type = QPT_UD;
-    side_init(&a, 1, 128, ALL_RIGHTS, 0);
-    side_init(&peer, 2, 128, ALL_RIGHTS, 0);
-    connect_to(&a, &peer, ALL_RIGHTS, 7);
+    begin(&a, &peer);
     for (unsigned i = 0; i < MESSAGES; i++)
         post_datagram(&a, address_handle_number(a.ah[i > 0]), 0, 8);
     make_frames(f, bytes);
     assert_int_equal(req_batch_datagrams(a.e, a.qp, f, FRAME_BURST), 1);
     assert_int_equal(req_batch_datagrams(a.e, a.qp, f, FRAME_BURST), 0); /* a job is not sealed */
-    side_fini(&a);
-    side_fini(&peer);
-    batch_type = QPT_RC;
+    finish(&a, &peer);
 }
 
 /* By the rule `spray` each datagram has a port of its own. */
@@ -195,10 +205,7 @@ static void test_sprayed(void **state)
     struct frame f[FRAME_BURST];
     struct side a, peer;
 
-    batch_type = QPT_UD;
-    side_init(&a, 1, 128, ALL_RIGHTS, 0);
-    side_init(&peer, 2, 128, ALL_RIGHTS, 0);
-    connect_to(&a, &peer, ALL_RIGHTS, 7);
+    begin(&a, &peer);
     assert_int_equal(engine_qp_set_entropy(a.e, a.qp, &spray), 0);
     for (unsigned i = 0; i < MESSAGES; i++)
         post_datagram(&a, address_handle_number(a.ah[0]), 0, 8);
@@ -207,9 +214,7 @@ static void test_sprayed(void **state)
         for (unsigned k = 0; k < i; k++)
             assert_int_not_equal(get_be16(f[i].data + AT_UDP_SPORT),
                                  get_be16(f[k].data + AT_UDP_SPORT));
-    side_fini(&a);
-    side_fini(&peer);
-    batch_type = QPT_RC;
+    finish(&a, &peer);
 }
 
 /* A handle that does not exist, a region that does not, too many bytes: the datagrams before it are
@@ -220,9 +225,7 @@ static void one_that_fails(unsigned bad, enum wc_status status)
     struct frame f[FRAME_BURST];
     struct side a, peer;
 
-    side_init(&a, 1, 128, ALL_RIGHTS, 0);
-    side_init(&peer, 2, 128, ALL_RIGHTS, 0);
-    connect_to(&a, &peer, ALL_RIGHTS, 7);
+    begin(&a, &peer);
     for (unsigned i = 0; i < MESSAGES; i++) {
         struct sqe *e = post_datagram(&a, address_handle_number(a.ah[0]), 0, 8);
 
@@ -242,19 +245,16 @@ static void one_that_fails(unsigned bad, enum wc_status status)
         assert_int_equal(c->status, i < bad ? WC_SUCCESS : i == bad ? status : WC_WR_FLUSH_ERR);
         cq_reader_advance(&a.reader);
     }
-    side_fini(&a);
-    side_fini(&peer);
+    finish(&a, &peer);
 }
 
 static void test_one_that_fails(void **state)
 {
     static const enum wc_status status[] = {WC_LOC_QP_OP_ERR, WC_LOC_PROT_ERR, WC_LOC_LEN_ERR};
 
-    batch_type = QPT_UD;
     for (unsigned bad = 0; bad < MESSAGES; bad++)
         for (unsigned i = 0; i < ARRAY_SIZE(status); i++)
             one_that_fails(bad, status[i]);
-    batch_type = QPT_RC;
 }
 
 int main(void)
