@@ -15,6 +15,8 @@ LAST_SECONDS = 30  # the server ends when the client has
 GROUP = "239.1.2.3"
 COPY_BYTES = 3000001
 GUEST_FOLDER = "/run"
+QPERF_PORT = 19765  # of its server, which listens by TCP
+QPERF_TESTS = ("rc_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_write_lat", "rc_fetch_add_mr")
 
 # Of each program what the two sides are told besides: {own} is a side's own address, {peer} the other's. rdma_server and
 # rdma_client are two programs.
@@ -29,6 +31,7 @@ SIDES = {
     "rdma_xserver": ("", "-s {peer}"),
     "rcopy": ("", "{source} {peer}:{target}"),
     "mckey": (f"-m {GROUP} -b {{own}}", f"-m {GROUP} -b {{own}} -s"),
+    "qperf": ("", f"-cm1 -t 1 {{peer}} {' '.join(QPERF_TESTS)}"),
 }
 PERFTEST = ("", "{peer}")
 SOCKETS = ("rstream", "riostream")
@@ -36,7 +39,7 @@ SOCKETS = ("rstream", "riostream")
 
 def never_ends(command):
     """A server for one client after the other."""
-    return command.startswith(("cmtime ", "rcopy")) or " -P " in command
+    return command.startswith(("cmtime ", "rcopy", "qperf ")) or " -P " in command
 
 
 def commands(command, server_address, client_address, **files):
@@ -61,6 +64,10 @@ def check(text, command, client):
         good = len(times) == 3 and all(float(time) > 0 for time in times)
     elif program in ("rdma_server", "rdma_xserver"):
         good = re.search(r"^rdma_x?(server|client): end 0$", text, re.M)
+    elif program == "qperf":
+        values = re.findall(r"^    (?:bw|latency|msg_rate) +=  *([\d.]+) ", text, re.M)
+        good = not client or (re.findall(r"^(\w+):$", text, re.M) == list(QPERF_TESTS) and
+                              len(values) >= len(QPERF_TESTS) and all(map(float, values)))
     elif program == "rcopy":
         good = not client or re.search(rf"^{COPY_BYTES} bytes in ", text, re.M)
     elif program in SOCKETS:
@@ -78,6 +85,8 @@ def await_ours(daemon, program):
     if program.command[0] == "mckey":
         return kit.wait_until(lambda: any(GROUP in str(row) for row in daemon.show("groups")), READY_SECONDS,
                               "mckey is in the group")
+    if program.command[0] == "qperf":
+        return kit.await_listening(program, QPERF_PORT, READY_SECONDS)
     return kit.await_cm_listening(daemon, program, READY_SECONDS)
 
 
@@ -86,6 +95,8 @@ def await_theirs(guest, command):
     program = command.split()[0]
     if program == "mckey":
         look, wanted = "ip maddress show dev eth0", f"inet  {GROUP}"
+    elif program == "qperf":
+        look, wanted = "cat /proc/net/tcp /proc/net/tcp6", rf":{QPERF_PORT:04X} 0+:0000 0A "
     else:
         look, wanted = "rdma resource show cm_id", rf"state LISTEN .*comm {program} "
     kit.wait_until(lambda: re.search(wanted, guest.control(look)[1]), READY_SECONDS, f"{command} is ready")

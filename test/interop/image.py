@@ -25,14 +25,14 @@ KERNELS = {"6.1": "bookworm", "6.12": "trixie"}
 MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # Programs, and the packages with the libraries that they need.
-PACKAGES = """busybox-static dash iproute2 perftest ibverbs-utils ibverbs-providers rdmacm-utils
+PACKAGES = """busybox-static dash iproute2 perftest qperf ibverbs-utils ibverbs-providers rdmacm-utils
     libc6 libibverbs1 librdmacm1 libibumad3 libpci3 libnl-3-200 libnl-route-3-200 libbpf1 libelf1 libmnl0 libcap2
     libbsd0 libmd0 zlib1g libudev1 libselinux1 libpcre2-8-0 libtirpc3 libdb5.3 libxtables12 libgssapi-krb5-2 libkrb5-3
     libk5crypto3 libcom-err2 libkrb5support0 libkeyutils1 libssl3 libgcc-s1""".split()
 PROGRAMS = """busybox dash ip tc rdma ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong ibv_devinfo
     ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_atomic_bw ib_atomic_lat
     rping ucmatose udaddy mckey cmtime rdma_client rdma_server rdma_xclient rdma_xserver rstream riostream
-    rcopy""".split()
+    rcopy qperf""".split()
 # Whose names changed with the 64-bit time of 32-bit machines; and what the same programs need besides.
 RENAMED = {name: name + "t64" for name in "librdmacm1 libelf1 libtirpc3 libdb5.3 libssl3".split()}
 TRIXIE = ["libzstd1"]

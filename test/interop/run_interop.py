@@ -311,7 +311,7 @@ def sessions(options, table):
     yield SocketSession("socket", PORTS["socket"], options, table), rows.untagged(everything)[first::step]
     chosen = [*(rows.everything() if everything else rows.core())][first::step]
     yield here, [*rows.captured(), *chosen]
-    chosen = [*rows.pingpongs(), *rows.operations()][first::step] if everything else []
+    chosen = [*rows.beside_tcp(), *rows.pingpongs(), *rows.operations()][first::step] if everything else []
     yield TapSession("tap", PORTS["tap"], options, table), [*rows.captured(), *chosen]
 
 
