@@ -110,6 +110,8 @@ static int run_batch(const struct perf_options *o, struct perf_ports *ports, int
     char error[ERROR_MAX];
     int status = EXIT_FAILURE;
 
+    if (o->loads[0])
+        return loads_run(o, ports, signal_fd);
     if (perf_ports_open(ports, o, error, sizeof(error)) ||
         run_start(&p, o, ports, error, sizeof(error))) {
         print_error(error);
@@ -181,7 +183,7 @@ int main(int argc, char **argv)
     signal_fd = open_signals();
     if (signal_fd < 0 || start_env(&ports, &e))
         return EXIT_FAILURE;
-    if (o.interactive || (!o.batch && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+    if (o.interactive || (!o.batch && !o.loads[0] && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         status = prompt_run(&o, &ports, signal_fd);
     else
         status = run_batch(&o, &ports, signal_fd);

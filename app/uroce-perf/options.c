@@ -29,6 +29,8 @@ static const char *const modes[] = {[MODE_WRITE] = "write",     [MODE_WRITE_IMM]
                                     [MODE_LOOP] = "loop",       [MODE_TX_ONLY] = "tx-only",
                                     [MODE_IO] = "io",           NULL};
 static const char *const formats[] = {"table", "csv", "json", NULL};
+static const char *const arrivals[] = {
+    [ARRIVALS_POISSON] = "poisson", [ARRIVALS_EVEN] = "even", NULL};
 
 #define AT(field) offsetof(struct perf_options, field)
 static const struct row {
@@ -58,7 +60,13 @@ static const struct row {
      "seconds, such as 0.5; 0: 5 in batch mode, until stop at the prompt"},
     {"messages", NUMBER, AT(messages), 0, UINT64_C(1) << 40, NULL,
      "end after N messages, of all queue pairs together; 0: by time"},
-    {"seed", NUMBER, AT(seed), 0, UINT64_MAX, NULL, "seed of the messages' contents"},
+    {"rate", NUMBER, AT(rate), 0, 1000000000, NULL,
+     "messages due a second, of all queue pairs together, whatever becomes of them; 0: always as "
+     "many as the depth allows"},
+    {"arrivals", CHOICE, AT(arrivals), 0, 0, arrivals, "poisson, even: when they are due"},
+    {"loads", TEXT, AT(loads), 0, sizeof(((struct perf_options *)0)->loads), NULL,
+     "a run for each rate in per cent of the highest, such as 20,50,80"},
+    {"seed", NUMBER, AT(seed), 0, UINT64_MAX, NULL, "seed of the messages' contents and gaps"},
     {"bidirectional", FLAG, AT(bidirectional), 0, 0, NULL, "both queue pairs of a pair send"},
     {"verify", FLAG, AT(verify), 0, 0, NULL, "compare every byte that arrives"},
     {"floor", SWITCH, AT(floor), 0, 0, NULL,
@@ -88,6 +96,11 @@ __attribute__((format(printf, 3, 4))) static int fail(char *error, size_t size, 
 const char *mode_name(unsigned mode)
 {
     return modes[mode];
+}
+
+const char *arrivals_name(unsigned i)
+{
+    return arrivals[i];
 }
 
 uint64_t options_size(const struct perf_options *o)
@@ -362,6 +375,42 @@ static int check_cpus(const struct perf_options *o, char *error, size_t size)
     return 0;
 }
 
+int options_load(const char *list, unsigned index)
+{
+    for (;; index--) {
+        char *end;
+        unsigned long load = strtoul(list, &end, 10);
+
+        if (end == list || end - list > 3 || list[0] < '0' || list[0] > '9' || !load ||
+            load > 100 || (*end && (*end != ',' || !end[1])))
+            return -1;
+        if (!index)
+            return (int)load;
+        if (!*end)
+            return 0;
+        list = end + 1;
+    }
+}
+
+/* A message whose completion waits for that of a later one has no latency of its own. */
+static int check_rate(const struct perf_options *o, char *error, size_t size)
+{
+    const char *name = o->rate ? "rate" : "loads";
+
+    if (o->rate && o->loads[0])
+        return fail(error, size, "rate, loads: only one of them");
+    if (!mode_has_engine(o->mode))
+        return fail(error, size, "%s: mode %s has no messages", name, modes[o->mode]);
+    if (o->signal > 1)
+        return fail(error, size, "%s, signal: each message needs a completion of its own", name);
+    if (o->loads[0] && options_load(o->loads, UINT_MAX) < 0)
+        return fail(error, size, "loads: \"%s\" is no list of per cent from 1 to 100", o->loads);
+    if (o->loads[0] && (o->messages || o->interactive))
+        return fail(error, size, "loads, %s: only one of them",
+                    o->messages ? "messages" : "interactive");
+    return 0;
+}
+
 int options_check(const struct perf_options *o, char *error, size_t size)
 {
     if (!is_pow2(o->mtu))
@@ -370,7 +419,7 @@ int options_check(const struct perf_options *o, char *error, size_t size)
         return fail(error, size, "duration, messages: only one of them");
     if (o->batch && o->interactive)
         return fail(error, size, "batch, interactive: only one of them");
-    if (check_cpus(o, error, size))
+    if (check_cpus(o, error, size) || ((o->rate || o->loads[0]) && check_rate(o, error, size)))
         return -1;
     if (!o->icrc && !mode_has_engine(o->mode))
         return fail(error, size, "icrc: off has no effect in mode %s", modes[o->mode]);

@@ -28,16 +28,20 @@ enum perf_mode {
 
 enum perf_format { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
 
+enum perf_arrivals { ARRIVALS_POISSON, ARRIVALS_EVEN };
+
 struct perf_options {
-    unsigned mode, format; /* enum perf_mode, enum perf_format */
+    unsigned mode, format, arrivals; /* enum perf_mode, enum perf_format, enum perf_arrivals */
     uint64_t size, depth, qps, idle, workers, mtu, inline_max, signal, buffer;
     uint64_t duration, stats_period; /* ns; 0: not given, none */
     uint64_t messages;               /* 0: as many as fit into the duration */
+    uint64_t rate;                   /* messages due a second; 0: as many as the depth allows */
     uint64_t seed;
     bool sized; /* size was given; else the mode determines it */
     bool bidirectional, verify, floor, icrc;
     bool batch, interactive;
     char cpus[64];
+    char loads[64]; /* per cent, such as 20,50,80; empty: one run */
 };
 
 /* Whether the mode moves messages through an engine; the other modes move frames, without queue
@@ -70,6 +74,10 @@ void options_default(struct perf_options *o);
 int options_set(struct perf_options *o, const char *name, const char *value, char *error,
                 size_t size);
 
+/* The number `index`, counted from 0, of a list of loads: 1 to 100 per cent; 0 past the last one;
+ * -1 if the list is none. */
+int options_load(const char *list, unsigned index);
+
 /* Checks the conditions between options. 0, or -1 with the reason in error. */
 int options_check(const struct perf_options *o, char *error, size_t size);
 
@@ -85,6 +93,7 @@ const char *options_get(const struct perf_options *o, unsigned number, char *val
 bool options_is_text(unsigned number);
 
 const char *mode_name(unsigned mode);
+const char *arrivals_name(unsigned arrivals);
 
 /* Prints all options, one per line. */
 void options_help(void);

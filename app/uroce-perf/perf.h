@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "arrivals.h"
 #include "device_host.h"
 #include "env.h"
 #include "histogram.h"
@@ -21,6 +22,9 @@
 /* Traffic without progress for this long has failed: all retries of a retransmission timer take
  * less time. */
 #define STALL (10 * NS_PER_SEC)
+/* A turn of a thread takes a few microseconds. One of more than this was interrupted: other threads
+ * had its CPU, or a hypervisor. */
+#define PAUSE (100 * NS_PER_US)
 
 /* ---- ports: perf_ports.c ---- */
 
@@ -107,14 +111,17 @@ struct perf_thread {
     unsigned senders;
     bool closed; /* the peers of all its queue pairs are here too */
     bool posting;
+    struct arrivals arrivals; /* of its senders in turn, if there is a rate */
+    unsigned turn;
     uint64_t outstanding; /* messages without a completion */
     uint32_t dirty[SIDES * CQS * POLL_MAX];
     unsigned dirties;
     /* Written by the thread, read by all. */
     struct {
         counter_t messages, bytes, received, lost, wrong;
-        counter_t active_ns, active_cpu_ns; /* time in traffic */
-        counter_t progress;                 /* of any kind; shows that the run is not stuck */
+        counter_t active_ns, active_cpu_ns;        /* time in traffic */
+        counter_t pauses, pause_ns, pause_longest; /* turns of more than PAUSE */
+        counter_t progress; /* of any kind; shows that the run is not stuck */
     } CACHE_ALIGNED stats;
     struct histogram latency; /* TSC ticks */
     _Atomic unsigned cleared; /* the last request to clear the statistics that it has handled */
@@ -200,8 +207,11 @@ __attribute__((format(printf, 2, 3))) void run_fail(struct perf *p, const char *
 void traffic_prepare(struct perf_thread *t);
 /* Handles completions, and posts as many new messages. Returns the number of completions. */
 unsigned traffic_poll(struct perf_thread *t);
-/* Posts messages until each queue pair has its depth outstanding. */
+/* Posts messages: those that are due at a rate, or until each queue pair has its depth outstanding.
+ */
 void traffic_fill(struct perf_thread *t);
+/* At a rate: time counts from now. */
+void traffic_start(struct perf_thread *t);
 /* Makes the outstanding messages complete although no messages follow them. */
 void traffic_flush(struct perf_thread *t);
 /* Gives up datagrams that did not arrive. */

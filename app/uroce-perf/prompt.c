@@ -104,7 +104,7 @@ static void set_option(struct prompt *x, const char *name, const char *value)
 {
     char error[ERROR_MAX];
 
-    if (!strcmp(name, "batch") || !strcmp(name, "interactive"))
+    if (!strcmp(name, "batch") || !strcmp(name, "interactive") || !strcmp(name, "loads"))
         print_line("this option is for the command line only");
     else if (options_set(x->options, name, value, error, sizeof(error)))
         print_line(error);

@@ -34,6 +34,14 @@ static void set_floor(json_t *o, const struct perf_result *r)
                                       (int)r->floor_samples));
 }
 
+static void set_pauses(json_t *o, const struct perf_result *r)
+{
+    if (r->latencies)
+        json_object_set_new(o, "pauses",
+                            json_pack("{s:I, s:f, s:f}", "count", (json_int_t)r->pauses, "ms",
+                                      r->pause_ms, "longest_ms", r->longest_pause_ms));
+}
+
 static json_t *to_json(const struct perf_result *r)
 {
     json_t *o =
@@ -45,6 +53,7 @@ static json_t *to_json(const struct perf_result *r)
                   "ns_per_message", r->ns_per_message, "cycles_per_message", r->cycles_per_message);
 
     set_latency(o, r);
+    set_pauses(o, r);
     set_floor(o, r);
     return o;
 }
@@ -89,7 +98,7 @@ static json_t *counters_json(const struct perf *p)
                      "us_per_qp", p->us_per_qp);
 }
 
-static void result_json(const struct perf *p, const struct perf_result *total)
+static json_t *result_object(const struct perf *p, const struct perf_result *total)
 {
     json_t *o = to_json(total), *workers = json_array();
 
@@ -106,7 +115,7 @@ static void result_json(const struct perf *p, const struct perf_result *total)
             json_array_append_new(workers, to_json(&r));
     }
     json_object_set_new(o, "workers", workers);
-    print_json(o);
+    return o;
 }
 
 /* ---- CSV: a heading, and lines of the same columns for periods, workers and the result ---- */
@@ -117,7 +126,7 @@ static void csv_heading(void)
            "ns_per_message,cycles_per_message,latency_min_ns,latency_mean_ns");
     for (unsigned i = 0; i < QUANTILES; i++)
         printf(",latency_p%s_ns", quantiles[i].name);
-    puts(",latency_max_ns,floor_gigabytes_per_s,floor_ns_per_message,floor_ratio");
+    puts(",latency_max_ns,floor_gigabytes_per_s,floor_ns_per_message,floor_ratio,due_per_s");
 }
 
 static void csv_line(const struct perf *p, const struct perf_result *r, const char *type, double at)
@@ -133,8 +142,8 @@ static void csv_line(const struct perf *p, const struct perf_result *r, const ch
            r->min_ns, r->mean_ns);
     for (unsigned i = 0; i < QUANTILES; i++)
         printf(",%.1f", r->quantile_ns[i]);
-    printf(",%.1f,%.6f,%.2f,%.4f\n", r->max_ns, r->floor_gigabytes_per_s, r->floor_ns_per_message,
-           r->floor_ratio);
+    printf(",%.1f,%.6f,%.2f,%.4f,%lu\n", r->max_ns, r->floor_gigabytes_per_s,
+           r->floor_ns_per_message, r->floor_ratio, p->opt.rate);
     fflush(stdout);
 }
 
@@ -219,8 +228,13 @@ void report_table(const struct perf *p)
     for_each(p, table_rates);
     if (result_total(p, &r))
         return;
+    if (p->opt.rate)
+        printf("due: %lu messages a second (%s)\n", p->opt.rate, arrivals_name(p->opt.arrivals));
     if (r.latencies)
         report_latency(p);
+    if (r.pauses)
+        printf("the threads were interrupted %lu times: %.1f ms, the longest %.2f ms\n", r.pauses,
+               r.pause_ms, r.longest_pause_ms);
     if (r.received && !mode_has_engine(p->opt.mode))
         printf("received: %lu frames, %.0f a second of the run\n", r.received,
                (double)r.received * 1e9 / (double)run_time(p));
@@ -267,7 +281,7 @@ void report_result(const struct perf *p)
         return;
     switch (p->opt.format) {
     case FORMAT_JSON:
-        result_json(p, &total);
+        print_json(result_object(p, &total));
         break;
     case FORMAT_CSV:
         result_csv(p, &total);
@@ -275,5 +289,47 @@ void report_result(const struct perf *p)
     default:
         report_table(p);
         fflush(stdout);
+    }
+}
+
+static void load_row(const struct perf *p, const struct perf_result *r, unsigned load)
+{
+    static bool headed;
+    double p50 = r->quantile_ns[0], p99_9 = r->quantile_ns[3];
+
+    if (!headed)
+        printf("%s, %lu bytes, %lu queue pairs of depth %lu, %s arrivals, us\n"
+               "%6s %12s %12s %9s %9s %9s %9s %9s %9s\n",
+               mode_name(p->opt.mode), p->size, p->opt.qps, p->opt.depth,
+               arrivals_name(p->opt.arrivals), "load %", "due/s", "messages/s", "50", "99", "99.9",
+               "max", "99.9/50", "pauses ms");
+    headed = true;
+    printf("%6u %12lu %12.0f %9.2f %9.2f %9.2f %9.2f %9.1f %9.1f\n", load, p->opt.rate,
+           r->messages_per_s, p50 / 1e3, r->quantile_ns[2] / 1e3, p99_9 / 1e3, r->max_ns / 1e3,
+           p50 > 0 ? p99_9 / p50 : 0, r->pause_ms);
+    fflush(stdout);
+}
+
+void report_load(const struct perf *p, unsigned load, double highest)
+{
+    struct perf_result total;
+    char type[24];
+    json_t *o;
+
+    if (result_total(p, &total))
+        return;
+    switch (p->opt.format) {
+    case FORMAT_JSON:
+        o = result_object(p, &total);
+        json_object_set_new(o, "load", json_integer(load));
+        json_object_set_new(o, "highest_per_s", json_real(highest));
+        print_json(o);
+        break;
+    case FORMAT_CSV:
+        snprintf(type, sizeof(type), "load%u", load);
+        csv_line(p, &total, type, (double)run_time(p) / 1e9);
+        break;
+    default:
+        load_row(p, &total, load);
     }
 }

@@ -24,6 +24,10 @@ static void add_counts(struct perf_result *r, const struct perf_thread *t)
     r->lost += counter_get(&t->stats.lost);
     r->wrong += counter_get(&t->stats.wrong);
     r->cpu_s += (double)counter_get(&t->stats.active_cpu_ns) / 1e9;
+    r->pauses += counter_get(&t->stats.pauses);
+    r->pause_ms += (double)counter_get(&t->stats.pause_ns) / 1e6;
+    r->longest_pause_ms =
+        max_of(r->longest_pause_ms, (double)counter_get(&t->stats.pause_longest) / 1e6);
 }
 
 static double active_seconds(const struct perf_thread *t)

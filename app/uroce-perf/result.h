@@ -18,6 +18,8 @@ struct perf_result {
     double cpu_s;    /* the threads' CPU time in traffic */
     double messages_per_s, gigabytes_per_s;
     double ns_per_message, cycles_per_message; /* of CPU time, all workers' */
+    uint64_t pauses;                           /* turns in which a thread was interrupted: PAUSE */
+    double pause_ms, longest_pause_ms;
     uint64_t latencies;
     double min_ns, mean_ns, max_ns, quantile_ns[QUANTILES];
     unsigned floor_samples; /* 0: there is no floor */
@@ -37,6 +39,8 @@ void result_since(struct perf_result *r, const struct perf_result *before);
 void report_period(const struct perf *p, const struct perf_result *r, double at);
 /* Prints the result of the run. */
 void report_result(const struct perf *p);
+/* Prints the result of a run at `load` per cent of `highest` messages a second. */
+void report_load(const struct perf *p, unsigned load, double highest);
 /* Prints the result as text, whatever the format: for the prompt. */
 void report_table(const struct perf *p);
 void report_latency(const struct perf *p);
@@ -46,6 +50,11 @@ void report_latency(const struct perf *p);
 void show_qps(const struct perf *p);
 void show_xstats(const struct perf *p);
 void show_config(const struct perf_options *o);
+
+/* ---- loads.c ---- */
+
+/* Runs each of the loads in o->loads. Returns the program's exit status. */
+int loads_run(const struct perf_options *o, struct perf_ports *ports, int signal_fd);
 
 /* ---- prompt.c ---- */
 

@@ -54,6 +54,15 @@ static void account_cpu(struct perf_thread *t, struct meter *m)
     m->cpu_read = m->last;
 }
 
+static void count_pause(struct perf_thread *t, ns_t pause)
+{
+    ns_t longest = counter_get(&t->stats.pause_longest);
+
+    counter_inc(&t->stats.pauses);
+    counter_add(&t->stats.pause_ns, pause);
+    counter_set(&t->stats.pause_longest, max_of(longest, pause));
+}
+
 /* Reading the CPU time is a system call, so it is read once per millisecond. */
 static void account_time(struct perf_thread *t, struct meter *m, ns_t now)
 {
@@ -61,6 +70,8 @@ static void account_time(struct perf_thread *t, struct meter *m, ns_t now)
         m->last = m->cpu_read = now;
         m->cpu = thread_cpu_time();
     }
+    if (unlikely(now - m->last > PAUSE))
+        count_pause(t, now - m->last);
     counter_add(&t->stats.active_ns, now - m->last);
     m->last = now;
     if (unlikely(now - m->cpu_read > NS_PER_MS))
@@ -136,6 +147,8 @@ static void traffic_slice(struct perf_thread *t, ns_t until)
     m.progressed = m.gave_up = m.cpu_read = m.last;
     m.progress = counter_get(&t->stats.progress);
     t->posting = true;
+    if (t->perf->opt.rate)
+        traffic_start(t);
     traffic_fill(t);
     while (!is_stopped(t) && m.last < until && (t->outstanding || !is_out_of_messages(t)))
         poll_and_account(t, &m);

@@ -112,7 +112,8 @@ static uint32_t recv_credit(const struct perf *p, const struct perf_end *e)
     return underway < p->recv_depth ? p->recv_depth - underway : 0;
 }
 
-static void post_messages(struct perf_thread *t, struct perf_end *e, uint32_t n, uint64_t tsc)
+/* tsc: from when their latencies count. Returns the number that were posted. */
+static uint32_t post_messages(struct perf_thread *t, struct perf_end *e, uint32_t n, uint64_t tsc)
 {
     struct perf *p = t->perf;
 
@@ -120,12 +121,13 @@ static void post_messages(struct perf_thread *t, struct perf_end *e, uint32_t n,
         n = min_of(n, recv_credit(p, e));
     n = (uint32_t)min_of((uint64_t)n, e->quota);
     if (!n)
-        return;
+        return 0;
     for (uint32_t i = 0; i < n; i++)
         post_one(p, e, e->quota == 1, tsc);
     t->outstanding += n;
     atomic_store_explicit(&e->shared->sq_prod, e->prod, memory_order_release);
     doorbell_ring(e->doorbells, e->slot);
+    return n;
 }
 
 static uint32_t free_depth(const struct perf *p, const struct perf_end *e)
@@ -133,10 +135,44 @@ static uint32_t free_depth(const struct perf *p, const struct perf_end *e)
     return (uint32_t)p->opt.depth - (e->prod - e->done);
 }
 
+/* ---- at a rate ---- */
+
+void traffic_start(struct perf_thread *t)
+{
+    const struct perf *p = t->perf;
+    double all = (double)p->opt.qps * (p->opt.bidirectional ? 2 : 1);
+    double per_second = (double)p->opt.rate * t->senders / all;
+
+    arrivals_start(&t->arrivals, ticks_now(), per_second / tsc_hz(),
+                   p->opt.arrivals == ARRIVALS_EVEN, p->opt.seed + t->index);
+}
+
+/* The queue pairs take turns. A message whose queue pair has no room delays those behind it. */
+static void post_due(struct perf_thread *t, uint64_t now)
+{
+    for (unsigned n = 0; n < POLL_MAX; n++) {
+        uint64_t due = arrivals_due(&t->arrivals);
+        struct perf_end *e = t->sender[t->turn];
+
+        if (due > now)
+            return;
+        if (e->quota) {
+            if (!post_messages(t, e, min_of(free_depth(t->perf, e), 1u), due))
+                return;
+            arrivals_pass(&t->arrivals);
+        }
+        t->turn = t->turn + 1 < t->senders ? t->turn + 1 : 0;
+    }
+}
+
 void traffic_fill(struct perf_thread *t)
 {
     uint64_t tsc = ticks_now();
 
+    if (t->perf->opt.rate) {
+        post_due(t, tsc);
+        return;
+    }
     for (unsigned i = 0; i < t->senders; i++)
         post_messages(t, t->sender[i], free_depth(t->perf, t->sender[i]), tsc);
 }
@@ -289,6 +325,21 @@ static unsigned poll_cq(struct perf_thread *t, unsigned side, unsigned kind, uin
     return n;
 }
 
+/* As many messages as have completed. */
+static void post_again(struct perf_thread *t, uint64_t tsc)
+{
+    struct perf *p = t->perf;
+
+    for (unsigned i = 0; i < t->dirties; i++) {
+        struct perf_end *e = &p->end[t->dirty[i]];
+
+        e->dirty = false;
+        if (likely(t->posting) && !p->opt.rate && e->worker == t->index)
+            post_messages(t, e, free_depth(p, e), tsc);
+    }
+    t->dirties = 0;
+}
+
 unsigned traffic_poll(struct perf_thread *t)
 {
     struct perf *p = t->perf;
@@ -301,19 +352,13 @@ unsigned traffic_poll(struct perf_thread *t)
         n += poll_cq(t, side, SEND_CQ, tsc);
     }
     /* A receiver on another worker returns credit without a completion here. */
-    if (p->opt.mode == MODE_UD && !t->closed && t->posting)
-        traffic_fill(t);
+    if (p->opt.rate || (p->opt.mode == MODE_UD && !t->closed))
+        if (t->posting && t->senders)
+            traffic_fill(t);
     if (!n)
         return 0;
     counter_add(&t->stats.progress, n);
-    for (unsigned i = 0; i < t->dirties; i++) {
-        struct perf_end *e = &p->end[t->dirty[i]];
-
-        e->dirty = false;
-        if (likely(t->posting) && e->worker == t->index)
-            post_messages(t, e, free_depth(p, e), tsc);
-    }
-    t->dirties = 0;
+    post_again(t, tsc);
     return n;
 }
 

@@ -118,6 +118,42 @@ def depths():
     exact("write", 8, "--qps", "300", "--depth", "2", "--idle", "50")
 
 
+# ---- at a rate ----
+
+def at_a_rate(mode):
+    """All messages are sent, and none before it is due."""
+    for arrivals in ("poisson", "even"):
+        for more in ((), ("--qps", "5", "--bidirectional"), ("--qps", "4", "--workers", "2")):
+            r = result_of("--mode", mode, "--size", "8", "--messages", "2003", "--verify", "--rate", "50000", "--arrivals", arrivals,
+                          *more)
+            expect(r["messages"] + r["lost"] == 2003 and not r["error"] and not r["wrong"], r)
+            expect("floor" not in r and r["config"]["rate"] == 50000, r)
+            # 40 ms; the sum of that many gaps is less by a tenth in one of 100,000 turns.
+            expect(r["seconds"] > 0.035, f"{mode} {arrivals} {more}: {r['seconds']} s")
+
+
+def waits_count():
+    """At a rate above the highest the messages wait, and their latencies count from when they were due: the last one's is
+    nearly the whole time. In a closed loop it is that of a few messages."""
+    r = result_of("--size", "8", "--depth", "1", "--messages", "20000", "--rate", "1000000000")
+    expect(r["latency_ns"]["max"] > 0.9e9 * r["seconds"], r)
+    expect(0.4e9 * r["seconds"] < r["latency_ns"]["p50"], r)
+
+
+def loads():
+    done = run("--size", "8", "--loads", "10,60", "--duration", "0.2", "--format", "json")
+    expect(done.returncode == 0, done.stderr)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    expect([line["load"] for line in lines] == [10, 60], done.stdout)
+    for line in lines:
+        expect(abs(line["config"]["rate"] - line["highest_per_s"] * line["load"] / 100) <= 1 + line["highest_per_s"] / 1e5, line)
+        expect(line["messages"] > 0 and {"count", "ms", "longest_ms"} == set(line["pauses"]), line)
+    rows = list(csv.DictReader(io.StringIO(run("--size", "8", "--loads", "10,60", "--duration", "0.1", "--format", "csv").stdout)))
+    expect([row["type"] for row in rows] == ["load10", "load60"] and all(int(row["due_per_s"]) > 0 for row in rows), rows)
+    text = run("--mode", "send", "--size", "8", "--loads", "10,60", "--duration", "0.1").stdout
+    expect(re.fullmatch(r"send, 8 bytes, .*poisson arrivals, us\n *load % .*99.9/50 .*\n +10 .*\n +60 .*\n", text), text)
+
+
 def timed(mode, *options, eal=()):
     r = result_of("--mode", mode, "--duration", "0.05", *options, eal=eal)
     expect(r["messages"] > 0 and r["messages_per_s"] > 0 and r["ns_per_message"] > 0, r)
@@ -272,6 +308,14 @@ BAD = (
     (["--mode", "loop", "--icrc", "off"], "icrc: off has no effect in mode loop"),
     (["--mode", "icrc", "--bidirectional"], "bidirectional: mode icrc has no messages"),
     (["--cpus", "1" * 100], "is too long"),
+    (["--rate", "2000000000"], "rate: 2000000000 is not between 0 and"),
+    (["--rate", "5", "--loads", "50"], "rate, loads: only one of them"),
+    (["--rate", "5", "--signal", "2"], "rate, signal: each message needs a completion of its own"),
+    (["--rate", "5", "--mode", "loop"], "rate: mode loop has no messages"),
+    (["--arrivals", "late"], 'arrivals: "late" is none of: poisson'),
+    (["--loads", "50", "--messages", "5"], "loads, messages: only one of them"),
+    (["--loads", "50", "--interactive"], "loads, interactive: only one of them"),
+    *((["--loads", text], f'loads: "{text}" is no list of per cent') for text in ("x", "0", "101", "50,", ",5", "1000", "5;6", "-5")),
     (["--cpus", "x"], 'cpus: "x" is no list of CPUs'),
     (["--cpus", "0,"], "is no list of CPUs"),
     (["--cpus", "0,,1"], "is no list of CPUs"),
@@ -421,6 +465,7 @@ def session(terminal):
     terminal.command("set mode sing", '"sing" is none of')
     terminal.command("set nothing 1", 'there is no option "nothing"')
     terminal.command("set batch on", "for the command line only")
+    terminal.command("set loads 50", "for the command line only")
     terminal.command("help", "show latency.*--stats-period.*quit")
     terminal.command("set mode atomic", "> ")
     terminal.command("set size 16", "> ")
@@ -517,7 +562,8 @@ def main():
     folder = kit.scratch_folder()
     points = [(f"mode {mode}: exactly the messages that were asked for, verified", lambda m=mode: mode_is_exact(m))
               for mode in MESSAGES]
-    points += [("on a CPU that is named", pinned), ("depths and many queue pairs", depths), ("stages, and the bare loopback port", stages),
+    points += [(f"mode {mode}: at a rate", lambda m=mode: at_a_rate(m)) for mode in MESSAGES]
+    points += [("waits count", waits_count), ("several loads", loads), ("on a CPU that is named", pinned), ("depths and many queue pairs", depths), ("stages, and the bare loopback port", stages),
                ("the floor is there where it applies", floor), ("through two DPDK ports", lambda: ports(folder)),
                ("bare DPDK ports", lambda: bare_ports(folder)), ("JSON", json_shape), ("CSV", csv_shape),
                ("tables", table_shape), ("bad arguments are told", bad_arguments),

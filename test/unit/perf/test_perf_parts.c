@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uroce-perf's histogram against sorted values, and its contents of messages. */
+/* uroce-perf's histogram against sorted values, its contents of messages, and when they are due. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrivals.h"
 #include "histogram.h"
 #include "pattern.h"
 #include "random.h"
@@ -166,6 +167,65 @@ static void messages_differ(void **state)
     }
 }
 
+/* ---- when messages are due ---- */
+
+#define ARRIVALS 200000
+#define GAP      250.0 /* ticks */
+
+/* The part of the gaps that is longer than `gaps` of them on average. */
+static double longer(const uint64_t *due, double gaps)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 1; i < ARRIVALS; i++)
+        n += (double)(due[i] - due[i - 1]) > gaps * GAP;
+    return (double)n / (ARRIVALS - 1);
+}
+
+static const uint64_t *dues(bool even, uint64_t seed)
+{
+    static uint64_t due[ARRIVALS];
+    struct arrivals a;
+
+    arrivals_start(&a, 1000, 1 / GAP, even, seed);
+    for (unsigned i = 0; i < ARRIVALS; i++) {
+        due[i] = arrivals_due(&a);
+        assert_true(due[i] >= (i ? due[i - 1] : 1000));
+        arrivals_pass(&a);
+    }
+    return due;
+}
+
+/* A Poisson process: the mean is right, and gaps longer than the mean, or than three, are as
+ * frequent as in an exponential distribution. */
+static void gaps_are_exponential(void **state)
+{
+    for (uint64_t seed = 1; seed < 5; seed++) {
+        const uint64_t *due = dues(false, seed);
+        double mean = (double)(due[ARRIVALS - 1] - due[0]) / (ARRIVALS - 1);
+
+        assert_true(mean > GAP * 0.99 && mean < GAP * 1.01);
+        assert_true(longer(due, 1) > 0.36 && longer(due, 1) < 0.376);
+        assert_true(longer(due, 3) > 0.047 && longer(due, 3) < 0.053);
+    }
+}
+
+static void even_gaps_are_alike(void **state)
+{
+    const uint64_t *due = dues(true, 1);
+
+    for (unsigned i = 0; i < ARRIVALS; i++)
+        assert_int_equal(due[i], 1000 + (uint64_t)GAP * (i + 1));
+}
+
+static void a_seed_repeats_its_gaps(void **state)
+{
+    uint64_t last = dues(false, 7)[ARRIVALS - 1];
+
+    assert_true(dues(false, 8)[ARRIVALS - 1] != last);
+    assert_int_equal(dues(false, 7)[ARRIVALS - 1], last);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +236,9 @@ int main(void)
         cmocka_unit_test(the_extremes_fit),
         cmocka_unit_test(every_wrong_byte_is_found),
         cmocka_unit_test(messages_differ),
+        cmocka_unit_test(gaps_are_exponential),
+        cmocka_unit_test(even_gaps_are_alike),
+        cmocka_unit_test(a_seed_repeats_its_gaps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

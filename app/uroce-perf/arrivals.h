@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When messages are due in an open loop: at a rate, whatever becomes of the earlier ones. A message
+ * that finds no room waits, and those behind it do: its latency counts from when it was due, so
+ * that no wait is left out.
+ */
+#ifndef UROCE_PERF_ARRIVALS_H
+#define UROCE_PERF_ARRIVALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "random.h"
+
+struct arrivals {
+    struct random random;
+    double gap;  /* ticks between two, on average */
+    double next; /* ticks since start */
+    uint64_t start;
+    bool even; /* all gaps are alike; else they are those of a Poisson process */
+};
+
+/* The first message is due one gap after `now`. per_tick: messages, more than 0. */
+void arrivals_start(struct arrivals *a, uint64_t now, double per_tick, bool even, uint64_t seed);
+
+/* When the next message is due. */
+static inline uint64_t arrivals_due(const struct arrivals *a)
+{
+    return a->start + (uint64_t)a->next;
+}
+
+/* Goes on to the message after it. */
+void arrivals_pass(struct arrivals *a);
+
+#endif
