@@ -63,7 +63,7 @@ def private_headers(root, files):
 
 
 def verbs_headers(root, files):
-    return includes(root, files, r"infiniband/|rdma/", ("lib/verbs/", "lib/rdmacm/", "lib/mlx5/", "examples/", "test/"))
+    return includes(root, files, r"infiniband/|rdma/", ("lib/verbs/", "lib/rdmacm/", "lib/mlx5/", "app/uroce-perf/peer/", "examples/", "test/"))
 
 
 def dpdk_in_pure_layers(root, files):
@@ -216,7 +216,7 @@ def wqe_decoders(root, files):
 
 RULES = (
     ("private headers are included by their own component and tests alone", private_headers),
-    ("verbs headers are included by lib/verbs, lib/rdmacm, lib/mlx5, examples and tests alone", verbs_headers),
+    ("verbs headers are included by lib/verbs, lib/rdmacm, lib/mlx5, app/uroce-perf/peer, examples and tests alone", verbs_headers),
     ("no DPDK in the pure layers", dpdk_in_pure_layers),
     ("rte_mbuf, rte_ethdev and rte_flow are included by drivers/pktio/ethdev and its test alone", port_headers),
     ("no clock, randomness, I/O or locks in the pure layers", clocks_and_io_in_pure_layers),

@@ -21,3 +21,17 @@ void arrivals_pass(struct arrivals *a)
 {
     a->next += a->even ? a->gap : -log(uniform(&a->random)) * a->gap;
 }
+
+void arrivals_post(struct arrivals *a, uint64_t now, unsigned senders,
+                   enum posted (*post)(void *ctx, unsigned sender, uint64_t due), void *ctx)
+{
+    for (unsigned n = 0; n < ARRIVALS_BURST && arrivals_due(a) <= now; n++) {
+        enum posted posted = post(ctx, a->turn, arrivals_due(a));
+
+        if (posted == NO_ROOM)
+            return;
+        if (posted == POSTED)
+            arrivals_pass(a);
+        a->turn = a->turn + 1 < senders ? a->turn + 1 : 0;
+    }
+}

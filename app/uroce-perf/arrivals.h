@@ -17,7 +17,8 @@ struct arrivals {
     double gap;  /* ticks between two, on average */
     double next; /* ticks since start */
     uint64_t start;
-    bool even; /* all gaps are alike; else they are those of a Poisson process */
+    unsigned turn; /* of the senders */
+    bool even;     /* all gaps are alike; else they are those of a Poisson process */
 };
 
 /* The first message is due one gap after `now`. per_tick: messages, more than 0. */
@@ -31,5 +32,15 @@ static inline uint64_t arrivals_due(const struct arrivals *a)
 
 /* Goes on to the message after it. */
 void arrivals_pass(struct arrivals *a);
+
+/* What became of a message that a sender was to post. */
+enum posted { POSTED, NO_ROOM, NO_MORE };
+
+#define ARRIVALS_BURST 128 /* messages that are posted in one turn of a thread */
+
+/* Posts the messages that are due by `now`; the senders, from 0, take turns. One that has no more
+ * is passed over; a message without room delays those behind it. */
+void arrivals_post(struct arrivals *a, uint64_t now, unsigned senders,
+                   enum posted (*post)(void *ctx, unsigned sender, uint64_t due), void *ctx);
 
 #endif

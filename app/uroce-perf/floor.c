@@ -21,6 +21,8 @@
 
 bool floor_applies(const struct perf_options *o)
 {
+    if (o->client[0])
+        return false;
     if (o->rate) /* the worker would be away when messages are due */
         return false;
     return o->floor && mode_has_engine(o->mode) && o->mode != MODE_ATOMIC;

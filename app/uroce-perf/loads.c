@@ -76,7 +76,7 @@ int loads_run(const struct perf_options *o, struct perf_ports *ports, int signal
     char error[ERROR_MAX];
     int load, ended = 0;
 
-    if (perf_ports_open(ports, o, error, sizeof(error))) {
+    if (ports && perf_ports_open(ports, o, error, sizeof(error))) {
         fprintf(stderr, "uroce-perf: %s\n", error);
         return EXIT_FAILURE;
     }

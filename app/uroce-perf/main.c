@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uroce-perf: measures the engine, its stages and ports in one process. */
+/* uroce-perf: measures the engine, its stages and ports in one process; or sends to another one, as
+ * programs do. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -10,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "peer/server.h"
 #include "result.h"
 #include "run_wait.h"
 
@@ -104,6 +106,7 @@ static int start_env(struct perf_ports *ports, struct eal *e)
 
 /* ---- a run ---- */
 
+/* ports: NULL for a client. */
 static int run_batch(const struct perf_options *o, struct perf_ports *ports, int signal_fd)
 {
     static struct perf p;
@@ -112,7 +115,7 @@ static int run_batch(const struct perf_options *o, struct perf_ports *ports, int
 
     if (o->loads[0])
         return loads_run(o, ports, signal_fd);
-    if (perf_ports_open(ports, o, error, sizeof(error)) ||
+    if ((ports && perf_ports_open(ports, o, error, sizeof(error))) ||
         run_start(&p, o, ports, error, sizeof(error))) {
         print_error(error);
         return EXIT_FAILURE;
@@ -125,6 +128,23 @@ static int run_batch(const struct perf_options *o, struct perf_ports *ports, int
     else
         status = EXIT_SUCCESS;
     run_close(&p);
+    return status;
+}
+
+/* With both ends in this process. */
+static int run_here(struct perf_options *o, struct perf_ports *ports, struct eal *e, int signal_fd)
+{
+    int status;
+
+    if (start_env(ports, e))
+        return EXIT_FAILURE;
+    if (o->interactive ||
+        (!o->batch && !o->loads[0] && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+        status = prompt_run(o, ports, signal_fd);
+    else
+        status = run_batch(o, ports, signal_fd);
+    perf_ports_close(ports);
+    ports->env->fini();
     return status;
 }
 
@@ -161,6 +181,8 @@ static int read_arguments(struct perf_options *o, struct perf_ports *ports, stru
     read = options_read(o, argc - split - 1, argv + split + 1, error, sizeof(error));
     if (!read)
         read = options_check(o, error, sizeof(error));
+    if (!read && (o->server || o->client[0]) && (ports->devices || e->argc))
+        return print_error("EAL options: a client or a server has no ports");
     return read < 0 ? print_error(error) : read;
 }
 
@@ -181,14 +203,14 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     signal_fd = open_signals();
-    if (signal_fd < 0 || start_env(&ports, &e))
+    if (signal_fd < 0)
         return EXIT_FAILURE;
-    if (o.interactive || (!o.batch && !o.loads[0] && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
-        status = prompt_run(&o, &ports, signal_fd);
+    if (o.server)
+        status = server_run(&o, signal_fd);
+    else if (o.client[0])
+        status = run_batch(&o, NULL, signal_fd);
     else
-        status = run_batch(&o, &ports, signal_fd);
-    perf_ports_close(&ports);
-    ports.env->fini();
+        status = run_here(&o, &ports, &e, signal_fd);
     close(signal_fd);
     return status;
 }

@@ -17,6 +17,7 @@
 
 #define SIZE_MAX_BYTES (UINT64_C(64) << 20)
 #define PAIRS_MAX      60000
+#define OPTIONS_PORT   18700
 #define DAY            (24 * 3600 * NS_PER_SEC)
 
 enum kind { NUMBER, SECONDS, FLAG, SWITCH, CHOICE, TEXT };
@@ -73,6 +74,10 @@ static const struct row {
      "on or off: measure the time of copies and CRCs alone"},
     {"icrc", SWITCH, AT(icrc), 0, 0, NULL,
      "on or off: without it packets on the loopback port have no ICRC, as in uroced"},
+    {"client", TEXT, AT(client), 0, sizeof(((struct perf_options *)0)->client), NULL,
+     "send, through libibverbs, to the uroce-perf that serves at this address"},
+    {"server", FLAG, AT(server), 0, 0, NULL, "serve clients, through libibverbs, until a signal"},
+    {"port", NUMBER, AT(port), 1, 65535, NULL, "of the server"},
     {"cpus", TEXT, AT(cpus), 0, sizeof(((struct perf_options *)0)->cpus), NULL,
      "CPUs for the workers, such as 2,3"},
     {"stats-period", SECONDS, AT(stats_period), 10 * NS_PER_MS, DAY, NULL,
@@ -123,6 +128,7 @@ void options_default(struct perf_options *o)
                                .signal = 1,
                                .buffer = UINT64_C(1) << 20,
                                .seed = 1,
+                               .port = OPTIONS_PORT,
                                .floor = true,
                                .icrc = true};
 }
@@ -411,6 +417,24 @@ static int check_rate(const struct perf_options *o, char *error, size_t size)
     return 0;
 }
 
+/* A client is one thread with queue pairs that send. */
+static int check_peer(const struct perf_options *o, char *error, size_t size)
+{
+    static const char *const refused[] = {"server",  "verify", "bidirectional", "idle",
+                                          "workers", "icrc",   "interactive"};
+    const bool given[] = {o->server,      o->verify, o->bidirectional, o->idle > 0,
+                          o->workers > 1, !o->icrc,  o->interactive};
+
+    for (size_t i = 0; o->client[0] && i < ARRAY_SIZE(refused); i++)
+        if (given[i])
+            return fail(error, size, "client, %s: only one of them", refused[i]);
+    if (o->client[0] && (!mode_has_engine(o->mode) || o->mode == MODE_UD))
+        return fail(error, size, "client: mode %s has no connections", modes[o->mode]);
+    if (o->server && (o->rate || o->loads[0] || o->interactive))
+        return fail(error, size, "server: its clients say what is sent");
+    return 0;
+}
+
 int options_check(const struct perf_options *o, char *error, size_t size)
 {
     if (!is_pow2(o->mtu))
@@ -419,7 +443,8 @@ int options_check(const struct perf_options *o, char *error, size_t size)
         return fail(error, size, "duration, messages: only one of them");
     if (o->batch && o->interactive)
         return fail(error, size, "batch, interactive: only one of them");
-    if (check_cpus(o, error, size) || ((o->rate || o->loads[0]) && check_rate(o, error, size)))
+    if (check_cpus(o, error, size) || check_peer(o, error, size) ||
+        ((o->rate || o->loads[0]) && check_rate(o, error, size)))
         return -1;
     if (!o->icrc && !mode_has_engine(o->mode))
         return fail(error, size, "icrc: off has no effect in mode %s", modes[o->mode]);

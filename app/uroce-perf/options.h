@@ -41,7 +41,10 @@ struct perf_options {
     bool bidirectional, verify, floor, icrc;
     bool batch, interactive;
     char cpus[64];
-    char loads[64]; /* per cent, such as 20,50,80; empty: one run */
+    uint64_t port;
+    bool server;
+    char client[64]; /* the server's address; empty: both ends are in this process */
+    char loads[64];  /* per cent, such as 20,50,80; empty: one run */
 };
 
 /* Whether the mode moves messages through an engine; the other modes move frames, without queue

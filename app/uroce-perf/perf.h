@@ -112,8 +112,7 @@ struct perf_thread {
     bool closed; /* the peers of all its queue pairs are here too */
     bool posting;
     struct arrivals arrivals; /* of its senders in turn, if there is a rate */
-    unsigned turn;
-    uint64_t outstanding; /* messages without a completion */
+    uint64_t outstanding;     /* messages without a completion */
     uint32_t dirty[SIDES * CQS * POLL_MAX];
     unsigned dirties;
     /* Written by the thread, read by all. */
@@ -133,10 +132,13 @@ struct perf_thread {
     uint8_t *floor_frames;
 } CACHE_ALIGNED;
 
+struct client;
+
 struct perf {
     struct perf_options opt; /* of this run */
     uint64_t size;
-    struct perf_ports *ports;
+    struct perf_ports *ports; /* of a client NULL, as all up to `memory` */
+    struct client *client;    /* peer/client.h; NULL: both ends are here */
     struct session *session[SIDES];
     unsigned sides;
     uint32_t pd[SIDES], key[SIDES], cq_size[SIDES][CQS], cq_handle[SIDES][CQS];
@@ -183,7 +185,8 @@ extern const struct mem_provider perf_memory; /* perf_ports.c */
 
 /* ---- running: run.c, thread.c, traffic.c, stage.c, floor.c ---- */
 
-/* Starts the threads. They end when messages or time are used up, or by run_stop. */
+/* Starts the threads; ports: NULL for a client. They end when messages or time are used up, or by
+ * run_stop. */
 int run_start(struct perf *p, const struct perf_options *o, struct perf_ports *ports, char *error,
               size_t size);
 /* Stops the threads and waits for their end. */
@@ -198,8 +201,6 @@ void run_clear(struct perf *p);
 void *thread_run(void *thread);
 /* Waits for the other threads. Time counts from then on. */
 void thread_ready(struct perf_thread *t);
-/* Clears the thread's statistics if that was requested, and then returns true. */
-bool thread_check_clear(struct perf_thread *t);
 /* Records the first failure's text and ends the run. Any thread. */
 __attribute__((format(printf, 2, 3))) void run_fail(struct perf *p, const char *format, ...);
 

@@ -106,7 +106,8 @@ static json_t *result_object(const struct perf *p, const struct perf_result *tot
     json_object_set_new(o, "version", json_string(UROCE_VERSION));
     json_object_set_new(o, "tsc_hz", json_real(tsc_hz()));
     json_object_set_new(o, "config", config_json(&p->opt));
-    json_object_set_new(o, "device", counters_json(p));
+    if (p->ports)
+        json_object_set_new(o, "device", counters_json(p));
     json_object_set_new(o, "error", atomic_load(&p->failed) ? json_string(p->error) : json_null());
     for (unsigned i = 0; i < p->threads; i++) {
         struct perf_result r;

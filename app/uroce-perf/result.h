@@ -53,7 +53,8 @@ void show_config(const struct perf_options *o);
 
 /* ---- loads.c ---- */
 
-/* Runs each of the loads in o->loads. Returns the program's exit status. */
+/* Runs each of the loads in o->loads; ports: NULL for a client. Returns the program's exit status.
+ */
 int loads_run(const struct perf_options *o, struct perf_ports *ports, int signal_fd);
 
 /* ---- prompt.c ---- */

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "cpu_list.h"
+#include "peer/client.h"
 
 double tsc_hz(void)
 {
@@ -63,6 +64,7 @@ static int pin_thread(struct perf *p, unsigned index, char *error, size_t size)
 
 static int start_threads(struct perf *p, char *error, size_t size)
 {
+    const struct env_ops *env = p->ports ? p->ports->env : &env_posix;
     char name[32];
     int err = 0;
 
@@ -70,7 +72,7 @@ static int start_threads(struct perf *p, char *error, size_t size)
         struct perf_thread *t = &p->thread[i];
 
         snprintf(name, sizeof(name), "perf-w%u", i);
-        err = p->ports->env->thread_start(&t->id, name, thread_run, t);
+        err = env->thread_start(&t->id, name, thread_run, t);
         if (err) {
             snprintf(error, size, "no thread: %s", strerror(-err));
             break;
@@ -95,7 +97,7 @@ static int make_threads(struct perf *p)
     for (unsigned i = 0; i < p->threads; i++) {
         p->thread[i].perf = p;
         p->thread[i].index = i;
-        p->thread[i].worker = rnic_worker(p->ports->rnic, i);
+        p->thread[i].worker = p->ports ? rnic_worker(p->ports->rnic, i) : NULL;
     }
     return 0;
 }
@@ -111,6 +113,14 @@ static int check_stage(const struct perf *p, char *error, size_t size)
     return -1;
 }
 
+static int open_traffic(struct perf *p, char *error, size_t size)
+{
+    if (!p->ports)
+        return client_open(p, error, size);
+    return mode_has_engine(p->opt.mode) ? objects_open(p, error, size)
+                                        : check_stage(p, error, size);
+}
+
 int run_start(struct perf *p, const struct perf_options *o, struct perf_ports *ports, char *error,
               size_t size)
 {
@@ -120,13 +130,13 @@ int run_start(struct perf *p, const struct perf_options *o, struct perf_ports *p
     p->opt = *o;
     p->size = options_size(o);
     p->ports = ports;
-    p->threads = ports->workers;
+    p->threads = ports ? ports->workers : 1;
     tsc_hz();
     if (make_threads(p)) {
         snprintf(error, size, "out of memory");
         return -1;
     }
-    err = mode_has_engine(o->mode) ? objects_open(p, error, size) : check_stage(p, error, size);
+    err = open_traffic(p, error, size);
     if (!err)
         err = start_threads(p, error, size);
     p->running = true;
@@ -149,6 +159,7 @@ void run_stop(struct perf *p)
 void run_close(struct perf *p)
 {
     run_stop(p);
+    client_close(p);
     objects_close(p);
     for (unsigned i = 0; i < p->threads && p->thread; i++) {
         free(p->thread[i].sender);

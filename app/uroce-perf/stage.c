@@ -4,7 +4,7 @@
  * mode measures is timed burst by burst. Its surroundings are not timed, such as the sender of the
  * frames that rx-only receives.
  */
-#include "perf.h"
+#include "meter.h"
 
 #include <net/ethernet.h>
 #include <netinet/in.h>
@@ -333,7 +333,7 @@ static void run_measurement(struct stage *s)
     ns_t last = worker_time(), progressed = last;
 
     do {
-        thread_check_clear(s->t);
+        meter_check_clear(s->t);
         for (unsigned i = 0; i < TURNS; i++)
             run_step(s);
         account_time(s, &last, &busy);

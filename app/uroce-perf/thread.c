@@ -4,96 +4,51 @@
  * that no other thread needs a CPU. Traffic runs in slices. Between two slices, while nothing is
  * outstanding, the floor is measured on the same core.
  */
-#include "perf.h"
-
 #include <sched.h>
-#include <string.h>
+
+#include "meter.h"
+#include "peer/client.h"
 
 #define LOST_AFTER (20 * NS_PER_MS)
 #define RTS_LIMIT  NS_PER_SEC
 #define IDLE_MAX   256
-
-static void clear_statistics(struct perf_thread *t, unsigned request)
-{
-    memset(&t->stats, 0, sizeof(t->stats));
-    memset(&t->latency, 0, sizeof(t->latency));
-    t->ratios = 0;
-    atomic_store(&t->cleared, request);
-}
-
-bool thread_check_clear(struct perf_thread *t)
-{
-    unsigned request = atomic_load_explicit(&t->perf->clear, memory_order_relaxed);
-
-    if (likely(request == atomic_load_explicit(&t->cleared, memory_order_relaxed)))
-        return false;
-    clear_statistics(t, request);
-    return true;
-}
 
 static bool is_stopped(const struct perf_thread *t)
 {
     return atomic_load_explicit(&t->perf->stop, memory_order_relaxed);
 }
 
-/* The time of traffic, and the time since its last progress. */
-struct meter {
-    ns_t last, cpu;           /* accounted for up to then */
-    ns_t cpu_read;            /* when the CPU time was read */
+/* A thread's traffic, and the time since its last progress. */
+struct watch {
+    struct meter meter;
     uint64_t progress;        /* the counter's last value */
     unsigned idle;            /* consecutive polls without work */
     ns_t progressed, gave_up; /* when there was progress; when lost datagrams were given up */
 };
 
-static void account_cpu(struct perf_thread *t, struct meter *m)
+static void watch_begin(const struct perf_thread *t, struct watch *w)
 {
-    ns_t cpu = thread_cpu_time();
-
-    counter_add(&t->stats.active_cpu_ns, cpu - m->cpu);
-    m->cpu = cpu;
-    m->cpu_read = m->last;
+    *w = (struct watch){.progress = counter_get(&t->stats.progress)};
+    meter_begin(&w->meter);
+    w->progressed = w->gave_up = w->meter.last;
 }
 
-static void count_pause(struct perf_thread *t, ns_t pause)
-{
-    ns_t longest = counter_get(&t->stats.pause_longest);
-
-    counter_inc(&t->stats.pauses);
-    counter_add(&t->stats.pause_ns, pause);
-    counter_set(&t->stats.pause_longest, max_of(longest, pause));
-}
-
-/* Reading the CPU time is a system call, so it is read once per millisecond. */
-static void account_time(struct perf_thread *t, struct meter *m, ns_t now)
-{
-    if (unlikely(thread_check_clear(t))) {
-        m->last = m->cpu_read = now;
-        m->cpu = thread_cpu_time();
-    }
-    if (unlikely(now - m->last > PAUSE))
-        count_pause(t, now - m->last);
-    counter_add(&t->stats.active_ns, now - m->last);
-    m->last = now;
-    if (unlikely(now - m->cpu_read > NS_PER_MS))
-        account_cpu(t, m);
-}
-
-static void check_progress(struct perf_thread *t, struct meter *m, ns_t now)
+static void check_progress(struct perf_thread *t, struct watch *w, ns_t now)
 {
     uint64_t progress = counter_get(&t->stats.progress);
 
-    if (likely(progress != m->progress)) {
-        m->progress = progress;
-        m->progressed = m->gave_up = now;
+    if (likely(progress != w->progress)) {
+        w->progress = progress;
+        w->progressed = w->gave_up = now;
         return;
     }
-    if (now - m->gave_up > LOST_AFTER) {
-        m->gave_up = now;
+    if (now - w->gave_up > LOST_AFTER) {
+        w->gave_up = now;
         traffic_forget_lost(t);
         if (t->posting)
             traffic_fill(t);
     }
-    if (now - m->progressed > STALL && t->outstanding)
+    if (now - w->progressed > STALL && t->outstanding)
         run_fail(t->perf, "no message has completed for %u s", (unsigned)(STALL / NS_PER_SEC));
 }
 
@@ -117,49 +72,47 @@ static bool is_quiet(const struct perf_thread *t)
 }
 
 /* A thread that waits for another one yields, in case they share a CPU. */
-static void poll_once(struct perf_thread *t, struct meter *m, ns_t now)
+static void poll_once(struct perf_thread *t, struct watch *w, ns_t now)
 {
     bool work = worker_poll(t->worker, now);
 
     work |= traffic_poll(t) > 0;
-    m->idle = work ? 0 : m->idle + 1;
-    if (unlikely(m->idle == IDLE_MAX)) {
+    w->idle = work ? 0 : w->idle + 1;
+    if (unlikely(w->idle == IDLE_MAX)) {
         sched_yield();
-        m->idle = 0;
+        w->idle = 0;
     }
 }
 
-static void poll_and_account(struct perf_thread *t, struct meter *m)
+static void poll_and_account(struct perf_thread *t, struct watch *w)
 {
     ns_t now = worker_time();
 
-    account_time(t, m, now);
-    poll_once(t, m, now);
-    check_progress(t, m, now);
+    meter_turn(t, &w->meter, now);
+    poll_once(t, w, now);
+    check_progress(t, w, now);
 }
 
 /* Runs until `until`, the stop, or the last message; then waits for what is outstanding. */
 static void traffic_slice(struct perf_thread *t, ns_t until)
 {
-    struct meter m = {.last = worker_time(), .cpu = thread_cpu_time()};
+    struct watch w;
     ns_t deadline;
 
-    m.progressed = m.gave_up = m.cpu_read = m.last;
-    m.progress = counter_get(&t->stats.progress);
+    watch_begin(t, &w);
     t->posting = true;
     if (t->perf->opt.rate)
         traffic_start(t);
     traffic_fill(t);
-    while (!is_stopped(t) && m.last < until && (t->outstanding || !is_out_of_messages(t)))
-        poll_and_account(t, &m);
+    while (!is_stopped(t) && w.meter.last < until && (t->outstanding || !is_out_of_messages(t)))
+        poll_and_account(t, &w);
     t->posting = false;
-    deadline = m.last + STALL;
-    while (!is_quiet(t) && m.last < deadline && !atomic_load(&t->perf->failed)) {
-        poll_and_account(t, &m);
+    deadline = w.meter.last + STALL;
+    while (!is_quiet(t) && w.meter.last < deadline && !atomic_load(&t->perf->failed)) {
+        poll_and_account(t, &w);
         traffic_flush(t);
     }
-    account_time(t, &m, worker_time());
-    account_cpu(t, &m);
+    meter_end(t, &w.meter);
 }
 
 struct point {
@@ -209,22 +162,23 @@ static void run_traffic(struct perf_thread *t)
 /* Serves queue pairs here that other workers still send to. */
 static void serve_others(struct perf_thread *t)
 {
-    struct meter m = {.last = worker_time(), .cpu = thread_cpu_time()};
     ns_t deadline = NS_NEVER;
+    struct watch w;
 
-    while (atomic_load(&t->perf->finished) < t->perf->started && m.last < deadline) {
-        poll_once(t, &m, worker_time());
+    watch_begin(t, &w);
+    while (atomic_load(&t->perf->finished) < t->perf->started && w.meter.last < deadline) {
+        poll_once(t, &w, worker_time());
         if (!t->senders) {
-            account_time(t, &m, worker_time());
+            meter_turn(t, &w.meter, worker_time());
         } else {
-            m.last = worker_time();
-            thread_check_clear(t);
+            w.meter.last = worker_time();
+            meter_check_clear(t);
         }
         if (is_stopped(t) && deadline == NS_NEVER)
-            deadline = m.last + STALL;
+            deadline = w.meter.last + STALL;
     }
     if (!t->senders)
-        account_cpu(t, &m);
+        meter_end(t, &w.meter);
 }
 
 void thread_ready(struct perf_thread *t)
@@ -246,6 +200,10 @@ void *thread_run(void *thread)
     /* All threads start together. If one cannot start, the others stop. */
     while (!atomic_load(&p->start))
         sched_yield();
+    if (p->client) {
+        client_run(t);
+        return NULL;
+    }
     if (!mode_has_engine(p->opt.mode)) {
         stage_run(t);
         return NULL;

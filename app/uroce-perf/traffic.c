@@ -147,22 +147,14 @@ void traffic_start(struct perf_thread *t)
                    p->opt.arrivals == ARRIVALS_EVEN, p->opt.seed + t->index);
 }
 
-/* The queue pairs take turns. A message whose queue pair has no room delays those behind it. */
-static void post_due(struct perf_thread *t, uint64_t now)
+static enum posted post_next(void *thread, unsigned sender, uint64_t due)
 {
-    for (unsigned n = 0; n < POLL_MAX; n++) {
-        uint64_t due = arrivals_due(&t->arrivals);
-        struct perf_end *e = t->sender[t->turn];
+    struct perf_thread *t = thread;
+    struct perf_end *e = t->sender[sender];
 
-        if (due > now)
-            return;
-        if (e->quota) {
-            if (!post_messages(t, e, min_of(free_depth(t->perf, e), 1u), due))
-                return;
-            arrivals_pass(&t->arrivals);
-        }
-        t->turn = t->turn + 1 < t->senders ? t->turn + 1 : 0;
-    }
+    if (!e->quota)
+        return NO_MORE;
+    return post_messages(t, e, min_of(free_depth(t->perf, e), 1u), due) ? POSTED : NO_ROOM;
 }
 
 void traffic_fill(struct perf_thread *t)
@@ -170,7 +162,7 @@ void traffic_fill(struct perf_thread *t)
     uint64_t tsc = ticks_now();
 
     if (t->perf->opt.rate) {
-        post_due(t, tsc);
+        arrivals_post(&t->arrivals, tsc, t->senders, post_next, t);
         return;
     }
     for (unsigned i = 0; i < t->senders; i++)

@@ -340,7 +340,7 @@ def perf_options_corpus(_):
     lines = ("--mode\nsend\n--size\n64K\n--depth=8", "--mode=ud\n--verify\n--bidirectional", "--cpus\n0,2-3,1\n--workers\n4",
              "--duration\n0.25\n--stats-period=1e-1\n--format\ncsv", "--signal\n16\n--inline\n512\n--mtu\n256\n--floor\noff",
              "--messages\n0x10\n--seed\n18446744073709551615\n--batch", "--help", "--mode=io\n--size\n60\n--interactive",
-             "--rate\n500000\n--arrivals=even", "--loads\n5,50,100\n--arrivals\npoisson", "--loads=20,101",
+             "--rate\n500000\n--arrivals=even", "--loads\n5,50,100\n--arrivals\npoisson", "--loads=20,101", "--server\n--port\n7000", "--client\n10.0.0.1\n--qps\n5",
              "--buffer\n1M\n--idle\n5\n--qps\n7", "--size")
     yield from (text.encode() for text in lines)
 

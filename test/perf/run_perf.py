@@ -316,6 +316,13 @@ BAD = (
     (["--loads", "50", "--messages", "5"], "loads, messages: only one of them"),
     (["--loads", "50", "--interactive"], "loads, interactive: only one of them"),
     *((["--loads", text], f'loads: "{text}" is no list of per cent') for text in ("x", "0", "101", "50,", ",5", "1000", "5;6", "-5")),
+    *((["--client", "h", *more], f"client, {more[0][2:]}: only one of them") for more in (
+        ["--server"], ["--verify"], ["--bidirectional"], ["--idle", "1"], ["--workers", "2"], ["--icrc", "off"], ["--interactive"])),
+    (["--client", "h", "--mode", "ud"], "client: mode ud has no connections"),
+    (["--client", "h", "--mode", "loop"], "client: mode loop has no connections"),
+    (["--client", "h" * 64], "is too long"),
+    (["--server", "--rate", "5"], "server: its clients say what is sent"),
+    (["--port", "0"], "port: 0 is not between 1 and 65535"),
     (["--cpus", "x"], 'cpus: "x" is no list of CPUs'),
     (["--cpus", "0,"], "is no list of CPUs"),
     (["--cpus", "0,,1"], "is no list of CPUs"),
@@ -358,6 +365,7 @@ def bad_devices(folder):
     refused(["--mode", "loop", "--workers", "3"], "workers: mode loop has work for 2 here", 1,
             ["--vdev", "net_null0", "--vdev", "net_null1"])
     refused(["--icrc", "off"], "icrc: off is for the loopback port alone", 1, ["--vdev", "net_ring0"])
+    refused(["--server"], "EAL options: a client or a server has no ports", 2, ["--vdev", "net_null0"])
     done = run("--duration", "0.05", eal=["--no-such-option"])
     # Since version 25 DPDK ends the program itself.
     expect(done.returncode and re.search("DPDK's environment does not start|unknown argument --no-such-option", done.stdout + done.stderr),
