@@ -36,7 +36,7 @@ _uroce() {
         if [ "$command" = show ] && [ "$COMP_CWORD" = 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_uroce_topics)" -- "$word")
         elif [ "$command" = fault ] && [ "$COMP_CWORD" = 2 ]; then
-            mapfile -t COMPREPLY < <(compgen -W "add list remove" -- "$word")
+            mapfile -t COMPREPLY < <(compgen -W "add now list remove" -- "$word")
         else
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
         fi

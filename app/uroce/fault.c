@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `uroce fault`: adds, lists and removes the daemon's rules that make packets go wrong. */
+/* `uroce fault`: adds, lists and removes the daemon's rules that make packets and calls go wrong. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,19 +23,24 @@ struct arguments {
 static void usage(FILE *out)
 {
     fputs("usage: uroce fault add RULE... [--socket PATH]\n"
+          "       uroce fault now qp_error qp N [device NAME] [--socket PATH]\n"
+          "       uroce fault now event NAME [device NAME] [--socket PATH]\n"
           "       uroce fault list [--socket PATH] [--json]\n"
           "       uroce fault remove N|all [--socket PATH]\n"
           "\nA rule is what becomes of a packet, and then which packets, in any order:\n"
-          "  drop | duplicate | corrupt [payload|header] [sealed] | mark | delay TIME | reorder N\n"
+          "  drop | duplicate | corrupt [payload|header] [sealed] | mark | delay TIME | reorder N |\n"
+          "  nak rnr|sequence|invalid_request|remote_access|remote_operational\n"
           "  rx, tx                  received or sent by the port; both without\n"
           "  device NAME             of one device\n"
           "  opcode NAME[,NAME...]   as uroce dissect names them: RC_ACK, RC_READ_*\n"
           "  qp N                    to this queue pair\n"
           "  psn N | psn FIRST-LAST  of these PSNs\n"
+          "  sport N                 from this UDP source port\n"
           "  nth N                   every Nth of them\n"
           "  count N                 the first N of these\n"
           "  chance P, seed S        each with this probability, by this sequence\n"
           "  after TIME, for TIME    from then on, and for how long: 20us, 5ms, 3s\n"
+          "\nOr a call that fails: fail VERB ERROR [program NAME], such as fail reg_mr ENOMEM nth 3\n"
           "\nOnly root and the user who runs uroced may add and remove rules.\n",
           out);
 }
@@ -64,6 +69,8 @@ static int request(const struct arguments *a, struct ctl_msg *m)
     m->fault.text[sizeof(m->fault.text) - 1] = '\0';
     if (err == -EPERM)
         fputs("uroce: fault: only root and the user who runs uroced may change rules\n", stderr);
+    else if (err == -ENOENT && m->fault.op == CTL_FAULT_NOW)
+        fputs("uroce: fault: there is no such queue pair\n", stderr);
     else if (err == -ENOENT)
         fprintf(stderr, "uroce: fault: there is no rule %s\n", a->word[1]);
     else if (err)
@@ -97,6 +104,13 @@ static int add(const struct arguments *a)
         return 1;
     printf("rule %u\n", m.fault.number);
     return fflush(stdout) ? 1 : 0;
+}
+
+static int act_now(const struct arguments *a)
+{
+    struct ctl_msg m = {.fault.op = CTL_FAULT_NOW};
+
+    return join(a, m.fault.text) || request(a, &m) ? 1 : 0;
 }
 
 static int remove_rules(const struct arguments *a)
@@ -156,6 +170,8 @@ int cmd_fault(int argc, char **argv)
     if (!read_options(&a, argc, argv) && a.words) {
         if (!strcmp(a.word[0], "add") && a.words > 1)
             return add(&a);
+        if (!strcmp(a.word[0], "now") && a.words > 1)
+            return act_now(&a);
         if (!strcmp(a.word[0], "list") && a.words == 1)
             return list(&a);
         if (!strcmp(a.word[0], "remove") && a.words == 2)

@@ -546,6 +546,7 @@ struct ctl_show {
 enum ctl_fault_op {
     CTL_FAULT_ADD = 0,    /* text: a rule (doc/fault.md). -EINVAL: the reply's text says why */
     CTL_FAULT_REMOVE = 1, /* -ENOENT: there is no such rule */
+    CTL_FAULT_NOW = 2,    /* text: what is to happen. -ENOENT: there is no such queue pair */
 };
 
 #define CTL_FAULT_TEXT_MAX 256

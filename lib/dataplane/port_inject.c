@@ -125,6 +125,8 @@ static bool act(struct port_inject *pi, struct held_list *list, const struct inj
         return hold(pi, list, f, now, 0);
     case INJECT_CORRUPT:
         return inject_corrupt(&live->rule, index, f);
+    case INJECT_NAK:
+        return inject_nak(&live->rule, f);
     case INJECT_MARK:
         return frame_mark(f->data, f->len);
     case INJECT_DELAY:

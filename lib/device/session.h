@@ -90,6 +90,7 @@ struct ctl_call {
     const struct ctl_msg *request;
     const int *in_fd; /**< the caller's; duplicated if kept */
     unsigned in_fds;
+    bool again; /**< it has waited, and was dispatched before */
     struct ctl_msg reply;
     int out_fd[CTL_MAX_FDS]; /**< the caller's to close */
     unsigned out_fds;

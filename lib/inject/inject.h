@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Rules that make things go wrong on purpose: which packets, and what becomes of them. A rule is a
- * line of words (doc/fault.md); here it is parsed, compared with packets, and decides. The caller
- * has the packets, and carries the decision out.
+ * Rules that make things go wrong on purpose: which packets or calls of verbs, and what becomes of
+ * them. A rule is a line of words (doc/fault.md); here it is parsed, compared with packets and
+ * calls, and decides. The caller has the packets and calls, and carries the decision out.
  *
  * A decision depends on the rule and on the number of the packet among those that match it: the
  * same seed and the same packets have the same faults, whichever worker sees a packet. Pure.
@@ -17,16 +17,17 @@
 #include "frame.h"
 #include "psn.h"
 
-#define INJECT_TEXT_MAX   256 /**< bytes of a rule, with the terminator */
-#define INJECT_ERROR_MAX  160 /**< bytes of an error message, with the terminator */
-#define INJECT_DEVICE_MAX 64
-#define INJECT_WORDS_MAX  40
-#define INJECT_BEHIND_MAX 32 /**< the packets that may overtake one */
-#define INJECT_DELAY_MAX  (10 * NS_PER_SEC)
-#define INJECT_TIME_MAX   (UINT64_C(1000000) * NS_PER_SEC) /**< `after`, `for` */
-#define INJECT_BILLION    UINT64_C(1000000000)
+#define INJECT_TEXT_MAX    256 /**< bytes of a rule, with the terminator */
+#define INJECT_ERROR_MAX   160 /**< bytes of an error message, with the terminator */
+#define INJECT_DEVICE_MAX  64
+#define INJECT_PROGRAM_MAX 16 /**< the kernel's names of programs */
+#define INJECT_WORDS_MAX   40
+#define INJECT_BEHIND_MAX  32 /**< the packets that may overtake one */
+#define INJECT_DELAY_MAX   (10 * NS_PER_SEC)
+#define INJECT_TIME_MAX    (UINT64_C(1000000) * NS_PER_SEC) /**< `after`, `for` */
+#define INJECT_BILLION     UINT64_C(1000000000)
 
-/** What becomes of a packet. */
+/** What becomes of a packet; of a call; or happens once, at once. */
 enum inject_act {
     INJECT_NOTHING,
     INJECT_DROP,
@@ -35,6 +36,26 @@ enum inject_act {
     INJECT_MARK,
     INJECT_DELAY,
     INJECT_REORDER,
+    INJECT_NAK, /**< an ACK becomes a NAK */
+    INJECT_FAIL,
+    INJECT_QP_ERROR,
+    INJECT_EVENT,
+    INJECT_ACTS
+};
+
+/** What an act is done to. */
+enum inject_kind {
+    INJECT_OF_PACKETS = 1 << 0,
+    INJECT_OF_CALLS = 1 << 1,
+    INJECT_NOW = 1 << 2, /**< nothing is waited for: no rule */
+};
+
+/** Calls that a rule can let fail: inject_verbs.def. */
+enum inject_verb {
+#define X(name) INJECT_VERB_##name,
+#include "inject_verbs.def"
+#undef X
+    INJECT_VERB_COUNT
 };
 
 /** Directions, as the port sees them. */
@@ -51,18 +72,25 @@ struct inject_rule {
     bool by_opcode;
     uint64_t opcode[4]; /**< by_opcode: a bit for each */
     bool by_qp, by_psn;
-    uint32_t qp;             /**< by_qp: the destination */
+    uint32_t qp; /**< by_qp: the destination; INJECT_QP_ERROR: the queue pair */
+    bool by_sport;
+    uint16_t sport;          /**< by_sport: UDP's source port */
     uint32_t psn, psn_count; /**< by_psn: the first, and how many */
     uint64_t nth;            /**< 0: every */
     uint64_t count;          /**< 0: without a limit */
     bool by_chance;
     uint64_t chance; /**< by_chance: in billionths */
     uint64_t seed;
-    ns_t after, lasts; /**< since the rule was made; lasts 0: permanently */
-    ns_t delay;        /**< INJECT_DELAY */
-    unsigned behind;   /**< INJECT_REORDER: packets that overtake */
-    bool header;       /**< INJECT_CORRUPT: a byte of the headers, and not of the payload */
-    bool sealed;       /**< INJECT_CORRUPT: and the ICRC is made right again */
+    ns_t after, lasts;     /**< since the rule was made; lasts 0: permanently */
+    ns_t delay;            /**< INJECT_DELAY */
+    unsigned behind;       /**< INJECT_REORDER: packets that overtake */
+    bool header;           /**< INJECT_CORRUPT: a byte of the headers, and not of the payload */
+    bool sealed;           /**< INJECT_CORRUPT: and the ICRC is made right again */
+    uint8_t syndrome;      /**< INJECT_NAK: of the AETH */
+    enum inject_verb verb; /**< INJECT_FAIL */
+    int error;             /**< INJECT_FAIL: a positive errno */
+    char program[INJECT_PROGRAM_MAX]; /**< INJECT_FAIL: the caller's name; "": any */
+    uint32_t event;                   /**< INJECT_EVENT: of enum ibv_event_type */
 };
 
 /** What a rule has done. Shared by all threads that ask it. */
@@ -77,8 +105,15 @@ struct inject_hits {
 struct inject_packet {
     enum inject_direction direction;
     uint8_t opcode;
+    uint16_t sport; /**< 0: not over UDP */
     uint32_t dest_qpn;
     uint32_t psn;
+};
+
+/** A call of a program, as far as rules look at it. */
+struct inject_call {
+    enum inject_verb verb;
+    const char *program;
 };
 
 /* ---- inject_parse.c ---- */
@@ -92,6 +127,14 @@ struct inject_packet {
  * @return  0; -EINVAL.
  */
 int inject_parse(struct inject_rule *rule, const char *text, char error[INJECT_ERROR_MAX]);
+
+/**
+ * What an act is done to. Any thread.
+ *
+ * @param act  Of a rule.
+ * @return  Its kind.
+ */
+enum inject_kind inject_kind_of(enum inject_act act);
 
 /* ---- inject_match.c ---- */
 
@@ -136,6 +179,18 @@ uint32_t inject_below(const struct inject_rule *rule, uint64_t index, uint32_t n
 bool inject_decide(const struct inject_rule *rule, struct inject_hits *hits,
                    const struct inject_packet *p, ns_t age, uint64_t *index);
 
+/**
+ * Compare a call with a rule, and count. Any thread.
+ *
+ * @param rule  The rule; INJECT_FAIL.
+ * @param hits  What the rule has done: `acted` is the caller's to count.
+ * @param c  The call.
+ * @param age  How long ago the rule was made.
+ * @return  True: the call is to fail.
+ */
+bool inject_decide_call(const struct inject_rule *rule, struct inject_hits *hits,
+                        const struct inject_call *c, ns_t age);
+
 /* ---- inject_frame.c ---- */
 
 /**
@@ -157,5 +212,14 @@ bool inject_read(struct inject_packet *p, const struct frame *f);
  * @return  False: it is no RoCE frame or has no such byte, and nothing has changed.
  */
 bool inject_corrupt(const struct inject_rule *rule, uint64_t index, struct frame *f);
+
+/**
+ * Make an ACK a NAK of the rule's kind, with an ICRC that fits (volume 1, 9.7.5.2.8).
+ *
+ * @param rule  The rule; INJECT_NAK.
+ * @param f  The frame, that may be written.
+ * @return  False: it is no ACK of the reliable services, and nothing has changed.
+ */
+bool inject_nak(const struct inject_rule *rule, struct frame *f);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A frame that rules look at and damage: see inject.h. */
+#include "bth.h"
 #include "encap.h"
 #include "inject.h"
 #include "pkt.h"
@@ -23,6 +24,7 @@ bool inject_read(struct inject_packet *p, const struct frame *f)
     if (!find_packet(&v, &pkt, f))
         return false;
     p->opcode = pkt.opcode;
+    p->sport = v.udp_sport;
     p->dest_qpn = pkt.dest_qpn;
     p->psn = pkt.psn.v;
     return true;
@@ -62,5 +64,21 @@ bool inject_corrupt(const struct inject_rule *rule, uint64_t index, struct frame
     *byte ^= 0xFF;
     if (!f->icrc_omitted && rule->sealed)
         icrc_seal(v.l3_kind, l3, v.l3_len - ICRC_LEN);
+    return true;
+}
+
+bool inject_nak(const struct inject_rule *rule, struct frame *f)
+{
+    struct encap_view v;
+    struct pkt p;
+    uint8_t *aeth;
+
+    if (!find_packet(&v, &p, f) || (p.opcode & PKT_OP_MASK) != OP_ACK ||
+        (p.aeth.syndrome & AETH_CLASS_MASK) != AETH_ACK)
+        return false;
+    aeth = f->data + (v.bth - f->data) + BTH_LEN;
+    aeth_put(aeth, rule->syndrome, aeth_msn(aeth));
+    if (!f->icrc_omitted)
+        icrc_seal(v.l3_kind, f->data + (v.l3 - f->data), v.l3_len - ICRC_LEN);
     return true;
 }

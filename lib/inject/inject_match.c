@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which packets a rule acts on: see inject.h. */
+#include <string.h>
+
 #include "inject.h"
 #include "random.h"
 
@@ -10,6 +12,8 @@ bool inject_matches(const struct inject_rule *rule, const struct inject_packet *
     if (rule->by_opcode && !(rule->opcode[p->opcode / 64] >> p->opcode % 64 & 1))
         return false;
     if (rule->by_qp && rule->qp != p->dest_qpn)
+        return false;
+    if (rule->by_sport && rule->sport != p->sport)
         return false;
     return !rule->by_psn || ((p->psn - rule->psn) & PSN_MASK) < rule->psn_count;
 }
@@ -50,14 +54,31 @@ static bool take_one(struct inject_hits *hits, uint64_t count)
     return true;
 }
 
-bool inject_decide(const struct inject_rule *rule, struct inject_hits *hits,
-                   const struct inject_packet *p, ns_t age, uint64_t *index)
+static bool is_its_time(const struct inject_rule *rule, ns_t age)
 {
-    if (age < rule->after || (rule->lasts && age - rule->after >= rule->lasts) ||
-        !inject_matches(rule, p))
-        return false;
+    return age >= rule->after && (!rule->lasts || age - rule->after < rule->lasts);
+}
+
+/* Counts one that matches. */
+static bool pick(const struct inject_rule *rule, struct inject_hits *hits, uint64_t *index)
+{
     *index = atomic_fetch_add_explicit(&hits->matched, 1, memory_order_relaxed);
     if (!inject_picks(rule, *index))
         return false;
     return take_one(hits, rule->count ? rule->count : UINT64_MAX);
+}
+
+bool inject_decide(const struct inject_rule *rule, struct inject_hits *hits,
+                   const struct inject_packet *p, ns_t age, uint64_t *index)
+{
+    return is_its_time(rule, age) && inject_matches(rule, p) && pick(rule, hits, index);
+}
+
+bool inject_decide_call(const struct inject_rule *rule, struct inject_hits *hits,
+                        const struct inject_call *c, ns_t age)
+{
+    uint64_t index;
+
+    return is_its_time(rule, age) && rule->verb == c->verb &&
+           (!rule->program[0] || !strcmp(rule->program, c->program)) && pick(rule, hits, &index);
 }

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inject.h"
+#include "inject_names.h"
+#include "inject_value.h"
 #include "opcode.h"
 
 #define QPN_MAX 0xFFFFFF
@@ -24,79 +25,6 @@ static int refuse(struct parse *p, const char *word, const char *why)
     return -EINVAL;
 }
 
-/* ---- numbers ---- */
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-/* Decimal digits, or 0x and hexadecimal ones, up to `end`. */
-static bool read_number(const char *text, const char *end, uint64_t max, uint64_t *out)
-{
-    unsigned base = end - text > 2 && text[0] == '0' && text[1] == 'x' ? 16 : 10;
-    uint64_t value = 0;
-
-    if (base == 16)
-        text += 2;
-    if (text == end)
-        return false;
-    for (; text < end; text++) {
-        unsigned digit;
-
-        if (is_digit(*text))
-            digit = (unsigned)(*text - '0');
-        else if (base == 16 && *text >= 'a' && *text <= 'f')
-            digit = (unsigned)(*text - 'a') + 10;
-        else if (base == 16 && *text >= 'A' && *text <= 'F')
-            digit = (unsigned)(*text - 'A') + 10;
-        else
-            return false;
-        if (value > (max - min_of(digit, max)) / base)
-            return false;
-        value = value * base + digit;
-    }
-    *out = value;
-    return value <= max;
-}
-
-/* 0 to 1, with at most nine decimals. */
-static bool read_chance(const char *text, uint64_t *billionths)
-{
-    uint64_t part = 0, unit = INJECT_BILLION;
-
-    if ((text[0] != '0' && text[0] != '1') || (text[1] && text[1] != '.'))
-        return false;
-    if (text[1] && !text[2])
-        return false;
-    for (const char *at = text + (text[1] ? 2 : 1); *at; at++) {
-        unit /= 10;
-        if (!is_digit(*at) || !unit)
-            return false;
-        part += (uint64_t)(*at - '0') * unit;
-    }
-    *billionths = (text[0] == '1' ? INJECT_BILLION : 0) + part;
-    return *billionths <= INJECT_BILLION;
-}
-
-static bool read_time(const char *text, ns_t max, ns_t *out)
-{
-    static const struct {
-        const char *name;
-        ns_t ns;
-    } unit[] = {{"ns", 1}, {"us", NS_PER_US}, {"ms", NS_PER_MS}, {"s", NS_PER_SEC}};
-    const char *end = text;
-
-    while (is_digit(*end))
-        end++;
-    for (unsigned i = 0; i < ARRAY_SIZE(unit); i++)
-        if (!strcmp(end, unit[i].name) && read_number(text, end, max / unit[i].ns, out)) {
-            *out *= unit[i].ns;
-            return *out > 0;
-        }
-    return false;
-}
-
 /* ---- words ---- */
 
 static int take(struct parse *p, const char **value)
@@ -114,7 +42,7 @@ static int take_number(struct parse *p, uint64_t min, uint64_t max, uint64_t *ou
 
     if (err)
         return err;
-    if (read_number(value, value + strlen(value), max, out) && *out >= min)
+    if (inject_read_number(value, value + strlen(value), max, out) && *out >= min)
         return 0;
     snprintf(p->error, INJECT_ERROR_MAX, "\"%.60s\" is no number from %llu to %llu", value,
              (unsigned long long)min, (unsigned long long)max);
@@ -126,7 +54,7 @@ static int take_time(struct parse *p, ns_t max, ns_t *out)
     const char *value;
     int err = take(p, &value);
 
-    if (!err && !read_time(value, max, out))
+    if (!err && !inject_read_time(value, max, out))
         err = refuse(p, value, "is no time: say 20us, 5ms or 3s");
     return err;
 }
@@ -210,10 +138,10 @@ static int psn_word(struct parse *p)
     if (err)
         return err;
     end = value + strcspn(value, "-");
-    if (!read_number(value, end, PSN_MASK, &first))
+    if (!inject_read_number(value, end, PSN_MASK, &first))
         return refuse(p, value, "is no PSN or range of PSNs");
     last = first;
-    if (*end && !read_number(end + 1, end + strlen(end), PSN_MASK, &last))
+    if (*end && !inject_read_number(end + 1, end + strlen(end), PSN_MASK, &last))
         return refuse(p, value, "is no PSN or range of PSNs");
     p->rule->by_psn = true;
     p->rule->psn = (uint32_t)first;
@@ -237,7 +165,7 @@ static int chance_word(struct parse *p)
     int err = take(p, &value);
 
     p->rule->by_chance = true;
-    if (!err && !read_chance(value, &p->rule->chance))
+    if (!err && !inject_read_chance(value, &p->rule->chance))
         err = refuse(p, value, "is no probability from 0 to 1, with nine decimals at most");
     return err;
 }
@@ -278,41 +206,136 @@ static int sealed_word(struct parse *p)
     return for_corrupt(p);
 }
 
+static int sport_word(struct parse *p)
+{
+    uint64_t n = 0;
+    int err = take_number(p, 1, UINT16_MAX, &n);
+
+    p->rule->by_sport = true;
+    p->rule->sport = (uint16_t)n;
+    return err;
+}
+
+static int program_word(struct parse *p)
+{
+    const char *value;
+    int err = take(p, &value);
+
+    if (!err && strlen(value) >= sizeof(p->rule->program))
+        err = refuse(p, value, "is too long for a program: the kernel has 15 bytes of a name");
+    if (!err)
+        strcpy(p->rule->program, value);
+    return err;
+}
+
+#define ANY   (INJECT_OF_PACKETS | INJECT_OF_CALLS | INJECT_NOW)
+#define RULES (INJECT_OF_PACKETS | INJECT_OF_CALLS)
+
 static const struct {
     const char *name;
     int (*take)(struct parse *p);
+    unsigned kinds; /* enum inject_kind */
 } match_words[] = {
-    {"rx", rx_word},         {"tx", tx_word},       {"device", device_word},
-    {"opcode", opcode_word}, {"qp", qp_word},       {"psn", psn_word},
-    {"nth", nth_word},       {"count", count_word}, {"chance", chance_word},
-    {"seed", seed_word},     {"after", after_word}, {"for", for_word},
-    {"payload", part_word},  {"header", part_word}, {"sealed", sealed_word},
+    {"rx", rx_word, INJECT_OF_PACKETS},
+    {"tx", tx_word, INJECT_OF_PACKETS},
+    {"device", device_word, ANY},
+    {"opcode", opcode_word, INJECT_OF_PACKETS},
+    {"qp", qp_word, INJECT_OF_PACKETS | INJECT_NOW},
+    {"psn", psn_word, INJECT_OF_PACKETS},
+    {"sport", sport_word, INJECT_OF_PACKETS},
+    {"program", program_word, INJECT_OF_CALLS},
+    {"nth", nth_word, RULES},
+    {"count", count_word, RULES},
+    {"chance", chance_word, RULES},
+    {"seed", seed_word, RULES},
+    {"after", after_word, RULES},
+    {"for", for_word, RULES},
+    {"payload", part_word, INJECT_OF_PACKETS},
+    {"header", part_word, INJECT_OF_PACKETS},
+    {"sealed", sealed_word, INJECT_OF_PACKETS},
 };
+
+/* ---- acts ---- */
+
+static int take_name(struct parse *p, enum inject_name_kind kind, const char *what, int *value)
+{
+    const char *word;
+    int err = take(p, &word);
+
+    if (!err && !inject_find_name(kind, word, value))
+        err = refuse(p, word, what);
+    return err;
+}
+
+static int delay_act(struct parse *p)
+{
+    return take_time(p, INJECT_DELAY_MAX, &p->rule->delay);
+}
+
+static int reorder_act(struct parse *p)
+{
+    uint64_t n = 0;
+    int err = take_number(p, 1, INJECT_BEHIND_MAX, &n);
+
+    p->rule->behind = (unsigned)n;
+    return err;
+}
+
+static int nak_act(struct parse *p)
+{
+    int value = 0, err = take_name(p, INJECT_NAKS, "is no NAK: say rnr or remote_access", &value);
+
+    p->rule->syndrome = (uint8_t)value;
+    return err;
+}
+
+static int fail_act(struct parse *p)
+{
+    int verb = 0, err = take_name(p, INJECT_VERBS, "is no verb that can fail: say reg_mr", &verb);
+
+    p->rule->verb = (enum inject_verb)verb;
+    return err ? err : take_name(p, INJECT_ERRORS, "is no error: say ENOMEM", &p->rule->error);
+}
+
+static int event_act(struct parse *p)
+{
+    int value = 0, err = take_name(p, INJECT_EVENTS, "is no event: say port_err", &value);
+
+    p->rule->event = (uint32_t)value;
+    return err;
+}
+
+static const struct {
+    const char *name;
+    int (*take)(struct parse *p); /* the words behind it; NULL: none */
+    enum inject_kind kind;
+} acts[INJECT_ACTS] = {
+    [INJECT_NOTHING] = {"", NULL, INJECT_OF_PACKETS},
+    [INJECT_DROP] = {"drop", NULL, INJECT_OF_PACKETS},
+    [INJECT_DUPLICATE] = {"duplicate", NULL, INJECT_OF_PACKETS},
+    [INJECT_CORRUPT] = {"corrupt", NULL, INJECT_OF_PACKETS},
+    [INJECT_MARK] = {"mark", NULL, INJECT_OF_PACKETS},
+    [INJECT_DELAY] = {"delay", delay_act, INJECT_OF_PACKETS},
+    [INJECT_REORDER] = {"reorder", reorder_act, INJECT_OF_PACKETS},
+    [INJECT_NAK] = {"nak", nak_act, INJECT_OF_PACKETS},
+    [INJECT_FAIL] = {"fail", fail_act, INJECT_OF_CALLS},
+    [INJECT_QP_ERROR] = {"qp_error", NULL, INJECT_NOW},
+    [INJECT_EVENT] = {"event", event_act, INJECT_NOW},
+};
+
+enum inject_kind inject_kind_of(enum inject_act act)
+{
+    return acts[act].kind;
+}
 
 static int read_act(struct parse *p)
 {
-    static const char *const name[] = {
-        [INJECT_DROP] = "drop", [INJECT_DUPLICATE] = "duplicate", [INJECT_CORRUPT] = "corrupt",
-        [INJECT_MARK] = "mark", [INJECT_DELAY] = "delay",         [INJECT_REORDER] = "reorder"};
-    uint64_t n = 0;
-    int err;
-
-    for (unsigned i = INJECT_DROP; i < ARRAY_SIZE(name); i++)
-        if (!strcmp(p->word[0], name[i]))
+    for (unsigned i = INJECT_NOTHING + 1; i < INJECT_ACTS; i++)
+        if (!strcmp(p->word[0], acts[i].name))
             p->rule->act = (enum inject_act)i;
-    switch (p->rule->act) {
-    case INJECT_NOTHING:
-        return refuse(p, p->word[0],
-                      "is no action: say drop, duplicate, corrupt, mark, delay or reorder");
-    case INJECT_DELAY:
-        return take_time(p, INJECT_DELAY_MAX, &p->rule->delay);
-    case INJECT_REORDER:
-        err = take_number(p, 1, INJECT_BEHIND_MAX, &n);
-        p->rule->behind = (unsigned)n;
-        return err;
-    default:
-        return 0;
-    }
+    if (p->rule->act == INJECT_NOTHING)
+        return refuse(p, p->word[0], "is no action: say drop, delay, nak or fail");
+    return acts[p->rule->act].take ? acts[p->rule->act].take(p) : 0;
 }
 
 static int read_match(struct parse *p, unsigned *seen)
@@ -325,9 +348,23 @@ static int read_match(struct parse *p, unsigned *seen)
         if (*seen >> i & 1)
             return refuse(p, word, "is there twice");
         *seen |= 1u << i;
+        if (!(match_words[i].kinds & inject_kind_of(p->rule->act)))
+            return refuse(p, word, "does not go with this action");
         return match_words[i].take(p);
     }
     return refuse(p, word, "is not a word of a rule");
+}
+
+/* What an action cannot do without; and what only one of two has. */
+static int check_whole(struct parse *p)
+{
+    bool is_qp_error = p->rule->act == INJECT_QP_ERROR;
+
+    if (is_qp_error && !p->rule->by_qp)
+        return refuse(p, p->word[0], "needs a queue pair: say qp N");
+    if (p->rule->act == INJECT_EVENT && p->rule->by_qp)
+        return refuse(p, "qp", "does not go with this action");
+    return 0;
 }
 
 static bool is_printable(const char *text)
@@ -373,5 +410,5 @@ int inject_parse(struct inject_rule *rule, const char *text, char error[INJECT_E
     err = read_act(&p);
     while (!err && ++p.at < p.words)
         err = read_match(&p, &seen);
-    return err;
+    return err ? err : check_whole(&p);
 }

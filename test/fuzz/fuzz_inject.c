@@ -11,10 +11,12 @@
 
 static void check(const struct inject_rule *r)
 {
-    REQUIRE(r->act > INJECT_NOTHING && r->act <= INJECT_REORDER);
+    REQUIRE(r->act > INJECT_NOTHING && r->act < INJECT_ACTS);
     REQUIRE(memchr(r->device, '\0', sizeof(r->device)));
     REQUIRE(r->chance <= INJECT_BILLION && r->qp <= PSN_MASK && r->psn <= PSN_MASK);
     REQUIRE(!r->by_psn || (r->psn_count && r->psn_count <= PSN_MASK + 1));
+    REQUIRE(memchr(r->program, '\0', sizeof(r->program)) && r->verb < INJECT_VERB_COUNT);
+    REQUIRE(r->error >= 0 && r->error < 4096);
     REQUIRE(r->behind <= INJECT_BEHIND_MAX && r->delay <= INJECT_DELAY_MAX);
     REQUIRE(r->after <= INJECT_TIME_MAX && r->lasts <= INJECT_TIME_MAX);
 }
@@ -40,6 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (inject_read(&p, &f)) {
         inject_matches(&r, &p);
         inject_corrupt(&r, 3, &f);
+        inject_nak(&r, &f);
     }
     return 0;
 }

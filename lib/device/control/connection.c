@@ -211,7 +211,8 @@ static int send_reply(struct connection *cn, const struct ctl_call *call)
  * end. */
 static int answer_request(struct connection *cn)
 {
-    struct ctl_call call = {.request = &cn->request, .in_fd = cn->fd, .in_fds = cn->fds};
+    struct ctl_call call = {
+        .request = &cn->request, .in_fd = cn->fd, .in_fds = cn->fds, .again = cn->parked};
     struct event_loop *loop = loop_of(cn);
     bool was_parked = cn->parked;
     int err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules that make packets go wrong on purpose: see fault_rules.h. */
+/* Rules that make packets and calls go wrong on purpose: see fault_rules.h. */
 #include "control/fault_rules.h"
 
 #include <errno.h>
@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/async.h"
 #include "control/permission.h"
 #include "control/session_state.h"
+#include "objects/qp_object.h"
 
 _Static_assert(CTL_FAULT_TEXT_MAX == INJECT_TEXT_MAX, "a message has room for a rule");
 _Static_assert(CTL_FAULT_TEXT_MAX >= INJECT_ERROR_MAX, "and for what is wrong with it");
@@ -22,7 +24,8 @@ static int apply_to(struct rnic *r, const struct device *d)
     int err = 0;
 
     TAILQ_FOREACH (f, &r->faults, link)
-        if (f->device < 0 || (unsigned)f->device == d->index)
+        if (inject_kind_of(f->live.rule.act) == INJECT_OF_PACKETS &&
+            (f->device < 0 || (unsigned)f->device == d->index))
             rule[n++] = &f->live;
     for (unsigned i = 0; i < d->parts && !err; i++)
         err = port_inject_set(d->port[i], rule, n);
@@ -63,21 +66,32 @@ static int refuse(char error[INJECT_ERROR_MAX], int err, const char *why)
     return err;
 }
 
+/* Reads a rule, or what is to happen now, and finds its device: *device, unless that is given. */
+static int read_rule(const struct rnic *r, struct inject_rule *rule, int *device, const char *text,
+                     char error[INJECT_ERROR_MAX])
+{
+    int err = inject_parse(rule, text, error);
+
+    if (err || *device >= 0 || !rule->device[0])
+        return err;
+    *device = find_device(r, rule->device);
+    if (*device < 0) {
+        snprintf(error, INJECT_ERROR_MAX, "\"%s\" is no device", rule->device);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 int rnic_add_fault(struct rnic *r, int device, const char *text, char error[INJECT_ERROR_MAX])
 {
     struct inject_rule rule;
     struct fault_rule *f;
-    int err = inject_parse(&rule, text, error);
+    int err = read_rule(r, &rule, &device, text, error);
 
     if (err)
         return err;
-    if (device < 0 && rule.device[0]) {
-        device = find_device(r, rule.device);
-        if (device < 0) {
-            snprintf(error, INJECT_ERROR_MAX, "\"%s\" is no device", rule.device);
-            return -EINVAL;
-        }
-    }
+    if (inject_kind_of(rule.act) == INJECT_NOW)
+        return refuse(error, -EINVAL, "this is no rule: say uroce fault now");
     if (r->fault_count == INJECT_RULES_MAX)
         return refuse(error, -ENOSPC, "there is no room for another rule");
     f = calloc(1, sizeof(*f));
@@ -131,6 +145,65 @@ static int remove_rules(struct rnic *r, struct ctl_fault *reply)
     return 0;
 }
 
+/* ---- what happens once ---- */
+
+/* As if the device had found a fatal error. */
+static int fail_qp(struct device *d, uint32_t qpn)
+{
+    struct qp_object *q = qp_object_of(d, qpn);
+    struct ctl_modify_qp m = {.qpn = qpn, .mask = QPA_STATE, .attr.state = QPS_ERR};
+    int err;
+
+    if (!q)
+        return -ENOENT;
+    err = qp_object_modify_by(q->o.session, &m);
+    if (!err)
+        async_event(q->o.session, qp_uidx(q->dp.qp), QP_EVENT_QP_FATAL);
+    return err;
+}
+
+static int act_on_device(struct device *d, const struct inject_rule *rule)
+{
+    if (rule->act == INJECT_QP_ERROR)
+        return fail_qp(d, rule->qp);
+    async_port_event(d, rule->event);
+    return 0;
+}
+
+/* On a device, or on all: a number of a queue pair may be that of one on each. */
+static int act_now(struct rnic *r, int device, const struct inject_rule *rule)
+{
+    int result = -ENOENT;
+
+    for (unsigned i = 0; i < r->devices; i++) {
+        int err = device < 0 || (unsigned)device == i ? act_on_device(r->device[i], rule) : -ENOENT;
+
+        if (err != -ENOENT)
+            result = err;
+        if (err && err != -ENOENT)
+            break;
+    }
+    return result;
+}
+
+static int now(struct rnic *r, struct ctl_fault *reply)
+{
+    char text[CTL_FAULT_TEXT_MAX], error[INJECT_ERROR_MAX];
+    struct inject_rule rule;
+    int device = -1, err;
+
+    memcpy(text, reply->text, sizeof(text));
+    memset(reply->text, 0, sizeof(reply->text));
+    err = read_rule(r, &rule, &device, text, error);
+    if (!err && inject_kind_of(rule.act) != INJECT_NOW)
+        err = refuse(error, -EINVAL, "this is a rule: say uroce fault add");
+    if (err) {
+        memcpy(reply->text, error, strlen(error));
+        return err;
+    }
+    return act_now(r, device, &rule);
+}
+
 int fault_rules_call(struct session *sn, struct ctl_call *call)
 {
     struct ctl_fault *reply = &call->reply.fault;
@@ -142,6 +215,8 @@ int fault_rules_call(struct session *sn, struct ctl_call *call)
         return add(sn->rnic, reply);
     case CTL_FAULT_REMOVE:
         return remove_rules(sn->rnic, reply);
+    case CTL_FAULT_NOW:
+        return now(sn->rnic, reply);
     default:
         return -EINVAL;
     }

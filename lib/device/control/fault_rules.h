@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rules that make packets go wrong on purpose, and the message that changes them. */
+/* The rules that make packets and calls go wrong on purpose, and the message that changes them. */
 #ifndef UROCE_DEVICE_FAULT_RULES_H
 #define UROCE_DEVICE_FAULT_RULES_H
 
@@ -18,6 +18,8 @@ struct fault_rule {
 
 /* CTL_FAULT. */
 int fault_rules_call(struct session *sn, struct ctl_call *call);
+/* Whether a rule lets a request fail: 0 or a negative errno. Once for each request. */
+int fault_verbs_check(struct session *sn, const struct ctl_msg *m);
 /* No port has a rule any more. */
 void fault_rules_free(struct rnic *r);
 

@@ -272,6 +272,7 @@ unsigned session_takes_fds(unsigned type)
 static int dispatch(struct session *sn, struct ctl_call *call)
 {
     unsigned type = call->request->type;
+    int err;
 
     if (type >= ARRAY_SIZE(handler) || !handler[type].fn)
         return -EOPNOTSUPP;
@@ -279,7 +280,8 @@ static int dispatch(struct session *sn, struct ctl_call *call)
         return -ENOTCONN;
     if (call->in_fds > handler[type].fds)
         return -EINVAL;
-    return handler[type].fn(sn, call);
+    err = call->again ? 0 : fault_verbs_check(sn, call->request);
+    return err ? err : handler[type].fn(sn, call);
 }
 
 void session_post_failed(struct session *sn, const struct ctl_msg *request, int status)

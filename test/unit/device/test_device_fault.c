@@ -119,6 +119,7 @@ static void test_wrong_rules(void **state)
         {"explode", "\"explode\""},
         {"drop opcode RC_NACK", "\"RC_NACK\""},
         {"drop device uroce9", "\"uroce9\" is no device"},
+        {"event port_err", "say uroce fault now"},
     };
     struct ctl_msg m = {.fault.op = CTL_FAULT_ADD};
     struct ctl_fault reply;
@@ -131,7 +132,7 @@ static void test_wrong_rules(void **state)
     }
     memset(m.fault.text, 'a', sizeof(m.fault.text)); /* without an end */
     assert_int_equal(app_call(&app, CTL_FAULT, &m), -EINVAL);
-    m = (struct ctl_msg){.fault.op = CTL_FAULT_REMOVE + 1};
+    m = (struct ctl_msg){.fault.op = CTL_FAULT_NOW + 1};
     assert_int_equal(app_call(&app, CTL_FAULT, &m), -EINVAL);
     assert_true(has_port_itself());
 }
@@ -189,11 +190,74 @@ static void test_of_a_port(void **state)
     assert_true(rnic_add_fault(rnic, -1, "drop tx qp 1", error) > 0);
 }
 
+static int alloc_pd(void)
+{
+    struct ctl_msg m = {0};
+
+    return app_call(&app, CTL_ALLOC_PD, &m);
+}
+
+/* A call fails those times that the rule says, and no worker has anything of it. */
+static void test_calls(void **state)
+{
+    struct ctl_fault reply;
+    uint32_t removed;
+    json_t *list;
+
+    assert_int_equal(add("fail alloc_pd ENOMEM nth 2 count 2", &reply), 0);
+    assert_true(has_port_itself());
+    assert_int_equal(alloc_pd(), 0);
+    assert_int_equal(alloc_pd(), -ENOMEM);
+    assert_int_equal(alloc_pd(), 0);
+    assert_int_equal(alloc_pd(), -ENOMEM);
+    assert_int_equal(alloc_pd(), 0);
+    assert_int_equal(alloc_pd(), 0);
+    list = faults(0);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 0), "matched")), 6);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 0), "acted")), 2);
+    json_decref(list);
+    assert_int_equal(remove_rule(reply.number, &removed), 0);
+
+    assert_int_equal(add("fail alloc_pd EPERM program no_such_program", &reply), 0);
+    assert_int_equal(alloc_pd(), 0);
+    assert_int_equal(add("fail alloc_pd EPERM device uroce0", &reply), 0);
+    assert_int_equal(alloc_pd(), -EPERM);
+    assert_int_equal(remove_rule(0, &removed), 0);
+    assert_int_equal(removed, 2);
+    assert_int_equal(alloc_pd(), 0);
+}
+
+static int happen(const char *text, struct ctl_fault *reply)
+{
+    struct ctl_msg m = {.fault.op = CTL_FAULT_NOW};
+    int err;
+
+    snprintf(m.fault.text, sizeof(m.fault.text), "%s", text);
+    err = app_call(&app, CTL_FAULT, &m);
+    *reply = m.fault;
+    return err;
+}
+
+static void test_now(void **state)
+{
+    struct ctl_fault reply;
+
+    assert_int_equal(happen("event port_err", &reply), 0);
+    assert_int_equal(happen("event port_err device uroce0", &reply), 0);
+    assert_int_equal(happen("qp_error qp 0xABCDEF", &reply), -ENOENT);
+    assert_int_equal(happen("drop", &reply), -EINVAL);
+    assert_non_null(strstr(reply.text, "say uroce fault add"));
+    assert_int_equal(happen("event port_err device uroce9", &reply), -EINVAL);
+    assert_non_null(strstr(reply.text, "is no device"));
+    assert_true(has_port_itself());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_add_and_remove), cmocka_unit_test(test_wrong_rules),
         cmocka_unit_test(test_room),           cmocka_unit_test(test_stranger),
+        cmocka_unit_test(test_calls),          cmocka_unit_test(test_now),
         cmocka_unit_test(test_of_a_port),
     };
 

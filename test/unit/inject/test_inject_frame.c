@@ -126,12 +126,45 @@ static void test_nothing_to_corrupt(void **state)
     assert_false(inject_corrupt(&header, 0, &f));
 }
 
+/* Of an ACK only the syndrome and the ICRC change; other packets do not. */
+static void test_nak(void **state)
+{
+    struct inject_rule rule = rule_of("nak remote_access");
+    uint8_t bytes[256], before[256], aeth_at;
+
+    for (unsigned omitted = 0; omitted < 2; omitted++) {
+        struct frame f = make(bytes, OPCODE(PKT_RC, OP_ACK), 0, omitted);
+
+        aeth_at = (uint8_t)(f.len - ICRC_LEN - 4);
+        memcpy(before, bytes, sizeof(bytes));
+        assert_true(inject_nak(&rule, &f));
+        assert_int_equal(bytes[aeth_at], AETH_NAK | NAK_REMOTE_ACCESS);
+        bytes[aeth_at] = before[aeth_at];
+        assert_memory_equal(before, bytes, f.len - ICRC_LEN);
+        bytes[aeth_at] = AETH_NAK | NAK_REMOTE_ACCESS;
+        assert_true(f.icrc_omitted == omitted);
+        if (!omitted)
+            assert_true(icrc_is_right(&f));
+        assert_false(inject_nak(&rule, &f)); /* it is a NAK by now */
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        static const uint8_t other[] = {OPCODE(PKT_RC, OP_READ_RESP_ONLY),
+                                        OPCODE(PKT_UD, OP_SEND_ONLY)};
+        struct frame f = make(bytes, other[i], PAYLOAD, false);
+
+        memcpy(before, bytes, sizeof(bytes));
+        assert_false(inject_nak(&rule, &f));
+        assert_memory_equal(before, bytes, sizeof(bytes));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_corrupt),
         cmocka_unit_test(test_nothing_to_corrupt),
+        cmocka_unit_test(test_nak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The words of a rule, and which packets it picks. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "inject.h"
+#include "inject_names.h"
 #include "opcode.h"
+#include "pkt.h"
 #include "random.h"
 #include "unit.h"
 
@@ -51,6 +54,52 @@ static void test_every_word(void **state)
     assert_int_equal(rule_of("duplicate psn 7").psn_count, 1);
     assert_int_equal(rule_of("mark chance 1").chance, INJECT_BILLION);
     assert_int_equal(rule_of("mark chance 0.000000001").chance, 1);
+    r = rule_of("nak remote_access rx sport 0xC000");
+    assert_true(r.act == INJECT_NAK && r.syndrome == (AETH_NAK | NAK_REMOTE_ACCESS));
+    assert_true(r.by_sport && r.sport == 0xC000);
+    r = rule_of("fail reg_mr ENOMEM program ib_write_bw nth 3 device uroce0");
+    assert_true(r.act == INJECT_FAIL && r.verb == INJECT_VERB_reg_mr && r.error == ENOMEM);
+    assert_string_equal(r.program, "ib_write_bw");
+    r = rule_of("qp_error qp 0x12 device uroce1");
+    assert_true(r.act == INJECT_QP_ERROR && r.by_qp && r.qp == 0x12);
+    r = rule_of("event port_err");
+    assert_true(r.act == INJECT_EVENT && r.event == 10);
+}
+
+/* All names of a list, in the place where they belong. */
+static void test_names(void **state)
+{
+    static const struct {
+        enum inject_name_kind kind;
+        const char *text;
+    } place[] = {{INJECT_ERRORS, "fail create_qp %s"},
+                 {INJECT_NAKS, "nak %s"},
+                 {INJECT_VERBS, "fail %s EIO"},
+                 {INJECT_EVENTS, "event %s"}};
+    char text[INJECT_TEXT_MAX];
+    unsigned names = 0;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(place); i++)
+        for (const struct inject_name *n = inject_names[place[i].kind]; n->name; n++, names++) {
+            struct inject_rule r;
+
+            snprintf(text, sizeof(text), place[i].text, n->name);
+            r = rule_of(text);
+            assert_true(i != 0 || r.error == n->value);
+            assert_true(i != 1 || r.syndrome == n->value);
+            assert_true(i != 2 || (int)r.verb == n->value);
+            assert_true(i != 3 || (int)r.event == n->value);
+        }
+    assert_int_equal(names, 14 + 5 + INJECT_VERB_COUNT + 8);
+}
+
+static void test_kinds(void **state)
+{
+    assert_int_equal(inject_kind_of(rule_of("drop").act), INJECT_OF_PACKETS);
+    assert_int_equal(inject_kind_of(rule_of("nak rnr").act), INJECT_OF_PACKETS);
+    assert_int_equal(inject_kind_of(rule_of("fail reg_mr EIO").act), INJECT_OF_CALLS);
+    assert_int_equal(inject_kind_of(rule_of("qp_error qp 1").act), INJECT_NOW);
+    assert_int_equal(inject_kind_of(rule_of("event sm_change").act), INJECT_NOW);
 }
 
 /* The message names the word. */
@@ -96,6 +145,23 @@ static void test_wrong_words(void **state)
         {"drop sealed", "sealed", "corrupt rules alone"},
         {"drop header", "header", "corrupt rules alone"},
         {"corrupt header payload", "payload", "too many"},
+        {"nak", "nak", "needs a value"},
+        {"nak 3", "3", "is no NAK"},
+        {"fail", "fail", "needs a value"},
+        {"fail poll_cq EIO", "poll_cq", "is no verb"},
+        {"fail reg_mr", "reg_mr", "needs a value"},
+        {"fail reg_mr EAGAIN", "EAGAIN", "is no error"},
+        {"fail reg_mr 12", "12", "is no error"},
+        {"fail reg_mr EIO qp 3", "qp", "does not go with"},
+        {"fail reg_mr EIO rx", "rx", "does not go with"},
+        {"fail reg_mr EIO program a_name_of_16_byt", "a_name_of_16_byt", "too long"},
+        {"drop program rping", "program", "does not go with"},
+        {"drop sport 0", "0", "from 1 to 65535"},
+        {"drop sport 65536", "65536", "from 1 to 65535"},
+        {"qp_error", "qp_error", "needs a queue pair"},
+        {"qp_error qp 5 nth 2", "nth", "does not go with"},
+        {"event sq_drained", "sq_drained", "is no event"},
+        {"event port_err qp 5", "qp", "does not go with"},
         {"drop device", "device", "needs a value"},
         {"drop\n", "...", "bytes"},
         {"drop \xC3\xA9", "...", "bytes"},
@@ -124,7 +190,11 @@ static void test_wrong_words(void **state)
 
 static void test_matches(void **state)
 {
-    const struct inject_packet ack = {INJECT_RX, OPCODE(PKT_RC, OP_ACK), 17, 1};
+    const struct inject_packet ack = {.direction = INJECT_RX,
+                                      .opcode = OPCODE(PKT_RC, OP_ACK),
+                                      .sport = 0xC005,
+                                      .dest_qpn = 17,
+                                      .psn = 1};
     static const struct {
         const char *text;
         bool matches;
@@ -137,6 +207,8 @@ static void test_matches(void **state)
         {"drop opcode RC_*", true},
         {"drop opcode UD_*", false},
         {"drop qp 17", true},
+        {"drop sport 0xC005", true},
+        {"drop sport 0xC004", false},
         {"drop qp 18", false},
         {"drop psn 1", true},
         {"drop psn 2", false},
@@ -208,7 +280,7 @@ static void test_chance(void **state)
 
 static void test_time(void **state)
 {
-    const struct inject_packet p = {INJECT_TX, 0, 0, 0};
+    const struct inject_packet p = {.direction = INJECT_TX};
     struct inject_rule r = rule_of("drop after 5us for 2us");
     struct inject_hits hits = {0};
     uint64_t index;
@@ -220,12 +292,38 @@ static void test_time(void **state)
     assert_int_equal(hits.matched, 2);
 }
 
+/* Calls of a name and of a program, with the same ways to pick among them. */
+static void test_calls(void **state)
+{
+    struct inject_rule r = rule_of("fail create_qp ENOMEM program rping nth 2 count 1 after 5us");
+    struct inject_call c = {INJECT_VERB_create_qp, "rping"};
+    struct inject_hits hits = {0};
+
+    assert_false(inject_decide_call(&r, &hits, &c, 4999));
+    c.verb = INJECT_VERB_create_cq;
+    assert_false(inject_decide_call(&r, &hits, &c, 5000));
+    c = (struct inject_call){INJECT_VERB_create_qp, "rpin"};
+    assert_false(inject_decide_call(&r, &hits, &c, 5000));
+    assert_int_equal(hits.matched, 0);
+    c.program = "rping";
+    assert_false(inject_decide_call(&r, &hits, &c, 5000));
+    assert_true(inject_decide_call(&r, &hits, &c, 5000));
+    assert_false(inject_decide_call(&r, &hits, &c, 5000));
+    assert_false(inject_decide_call(&r, &hits, &c, 5000)); /* one is enough */
+    assert_int_equal(hits.matched, 4);
+    r = rule_of("fail create_qp ENOMEM");
+    c.program = "anything";
+    assert_true(inject_decide_call(&r, &hits, &c, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_word), cmocka_unit_test(test_wrong_words),
         cmocka_unit_test(test_matches),    cmocka_unit_test(test_nth_and_count),
         cmocka_unit_test(test_chance),     cmocka_unit_test(test_time),
+        cmocka_unit_test(test_names),      cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_calls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,208 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`uroce fault`: calls of verbs that fail, ACKs that become NAKs, queue pairs and events that fail at a word. Unmodified programs say
+what they make of it. TAP.
+
+usage: run_fault_calls.py --build DIR"""
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import uroce_kit as kit
+
+SECONDS = 60
+PINGPONG = "ibv_rc_pingpong -g 0 -n 500".split()
+BANDWIDTH = "ib_write_bw -F -x 0 -n 1000".split()
+
+daemon = None
+
+
+def fault(*words):
+    run = subprocess.run([daemon.build.uroce, "fault", *words, "--socket", daemon.socket], capture_output=True, text=True,
+                         timeout=20)
+    return run.returncode, run.stdout + run.stderr
+
+
+def must(*words):
+    status, text = fault(*words)
+    if status:
+        raise kit.Failure(f"uroce fault {' '.join(words)}: {text}")
+    return text
+
+
+@contextlib.contextmanager
+def rule(text):
+    """Its row is the last thing that is asked for."""
+    must("add", *text.split())
+    row = {}
+    try:
+        yield row
+        row.update(json.loads(must("list", "--json"))[0])
+    finally:
+        must("remove", "all")
+
+
+def expect(condition, what):
+    if not condition:
+        raise kit.Failure(str(what))
+
+
+def fails(text, command, sentence):
+    """The first call fails, and the program says so; what comes after the last hit succeeds."""
+    with rule(text + " count 1") as row:
+        program = kit.Program(daemon, command)
+        try:
+            status = program.process.wait(SECONDS)
+        finally:
+            program.kill()
+        expect(status and re.search(sentence, program.text()), f"{text}: status {status}: {program.text()}")
+        kit.run_pair(daemon, PINGPONG)
+    expect(row["acted"] == 1, row)
+
+
+CALLS = (
+    ("fail alloc_pd ENOMEM", PINGPONG, "Couldn't allocate PD"),
+    ("fail reg_mr ENOMEM", PINGPONG, "Couldn't register MR"),
+    ("fail create_cq ENOMEM", PINGPONG, "Couldn't create CQ"),
+    ("fail create_qp ENOMEM", PINGPONG, "Couldn't create QP"),
+    ("fail query_port EIO", PINGPONG, "Couldn't query port|Couldn't get port info"),
+    ("fail modify_qp EINVAL", PINGPONG, "Failed to modify QP to INIT"),
+    ("fail create_comp_channel EMFILE", [*PINGPONG, "-e"], "Couldn't create completion channel"),
+    ("fail open_device EPERM", PINGPONG, "Couldn't get context"),
+    ("fail create_id ENOMEM", "rping -s -a 127.0.0.1".split(), "rdma_create_id: Cannot allocate memory"),
+    ("fail bind_addr EADDRINUSE", "rping -s -a 127.0.0.1".split(), "rdma_bind_addr: Address already in use"),
+    ("fail listen EADDRINUSE", "rping -s -a 127.0.0.1".split(), "rdma_listen: Address already in use"),
+    ("fail resolve_addr ENODEV", "rping -c -a 127.0.0.1".split(), "rdma_resolve_addr: No such device"),
+)
+
+
+def only_of_a_program():
+    with rule("fail reg_mr ENOMEM program ibv_uc_pingpong") as row:
+        kit.run_pair(daemon, PINGPONG)
+        program = kit.Program(daemon, "ibv_uc_pingpong -g 0".split())
+        try:
+            expect(program.process.wait(SECONDS) and "register MR" in program.text(), program.text())
+        finally:
+            program.kill()
+    expect(row["matched"] == row["acted"] >= 1, row)
+
+
+def connect_fails():
+    """The error of a posted request is an event."""
+    with rule("fail connect ECONNREFUSED") as row:
+        server = kit.Program(daemon, "rping -s -a 127.0.0.1 -p 7174".split())
+        try:
+            kit.await_cm_listening(daemon, server, 20)
+            client = kit.Program(daemon, "rping -c -a 127.0.0.1 -p 7174 -C 1".split())
+            try:
+                status = client.process.wait(SECONDS)
+            finally:
+                client.kill()
+            expect(status and "connect" in client.text().lower(), client.text())
+        finally:
+            server.kill()
+    expect(row["acted"] == 1, row)
+
+
+def nak(name, sentence):
+    with rule(f"nak {name} rx opcode RC_ACK count 1") as row:
+        try:
+            kit.run_pair(daemon, BANDWIDTH)
+        except kit.Failure as failure:
+            expect(sentence and re.search(sentence, str(failure)), failure)
+        else:
+            expect(not sentence, "the transfer succeeds")
+    expect(row["acted"] == 1, row)
+
+
+def other_source_port():
+    """A path that is dead: only what has its source port."""
+    with rule("drop tx sport 1") as row:
+        kit.run_pair(daemon, PINGPONG)
+    expect(not row["matched"], row)
+    server, client = running_transfer()
+    try:
+        ports = {qp["udp_sport"] for qp in daemon.show("qps") if qp["udp_sport"]}
+        expect(ports, daemon.show("qps"))
+        for number in ports:
+            must("add", "drop", "tx", "sport", str(number))
+        expect(client.process.wait(SECONDS), client.text())
+        expect(re.search("status 12|transport retry counter exceeded", client.text()), client.text())
+    finally:
+        server.kill()
+        client.kill()
+        must("remove", "all")
+
+
+def running_transfer():
+    port = str(kit.free_port())
+    command = BANDWIDTH[:-2] + ["-D", "50", "-p", port]
+    server = kit.Program(daemon, command)
+    kit.await_listening(server, int(port), 20)
+    sent = {row["counter"]: row["value"] for row in daemon.show("counters")}["tx_packets"] + 1000
+    client = kit.Program(daemon, command + ["127.0.0.1"])
+    kit.wait_until(lambda: {row["counter"]: row["value"] for row in daemon.show("counters")}["tx_packets"] > sent, 20,
+                   "the transfer runs")
+    return server, client
+
+
+def queue_pair_fails():
+    server, client = running_transfer()
+    try:
+        qpn, = [qp["qpn"] for qp in daemon.show("qps") if qp["pid"] == client.process.pid]
+        must("now", "qp_error", "qp", str(qpn))
+        state, = [qp["state"] for qp in daemon.show("qps") if qp["qpn"] == qpn] or ["ERR"]
+        status = client.process.wait(SECONDS)
+        expect(status and state == "ERR" and re.search("status 5|Work Request Flushed", client.text()), f"{state} {client.text()}")
+    finally:
+        server.kill()
+        client.kill()
+    status, text = fault("now", "qp_error", "qp", "1048575")
+    expect(status == 1 and "there is no such queue pair" in text, text)
+
+
+def events():
+    watcher = kit.Program(daemon, ["stdbuf", "-oL", "ibv_asyncwatch"])
+    try:
+        kit.wait_until(lambda: "async event FD" in watcher.text(), 20, "it watches")
+        for name, value in (("port_err", 10), ("port_active", 9), ("sm_change", 13), ("client_reregister", 17),
+                            ("device_fatal", 8)):
+            must("now", "event", name)
+            kit.wait_until(lambda: re.search(rf"event_type .*\({value}\)", watcher.text()), 20, f"{name}: {watcher.text()}")
+    finally:
+        watcher.kill()
+
+
+def refuses():
+    for words, sentence in ((["add", "event", "port_err"], "this is no rule: say uroce fault now"),
+                            (["now", "drop"], "this is a rule: say uroce fault add"),
+                            (["add", "fail", "poll_cq", "EIO"], '"poll_cq" is no verb that can fail'),
+                            (["now", "event", "port_err", "device", "none"], '"none" is no device')):
+        status, text = fault(*words)
+        expect(status == 1 and sentence in text, f"{words}: {status} {text}")
+    expect(fault("now")[0] == 2, "now without words")
+
+
+def main():
+    global daemon
+    options = kit.point_arguments()
+    daemon = kit.Daemon(kit.Build(options.build), kit.scratch_folder(), arguments=(kit.FIXED_LOOPBACK,))
+    points = [(text, lambda row=(text, *rest): fails(*row)) for text, *rest in CALLS]
+    points += [("only of a program", only_of_a_program), ("connect fails", connect_fails)]
+    points += [(f"nak {name}", lambda row=(name, sentence): nak(*row)) for name, sentence in (
+        ("rnr", ""), ("sequence", ""), ("invalid_request", "status 9|remote invalid request"),
+        ("remote_access", "status 10|remote access error"), ("remote_operational", "status 11|remote operation error"))]
+    points += [("a source port is dead", other_source_port), ("a queue pair fails", queue_pair_fails), ("events", events),
+               ("what is refused", refuses)]
+    try:
+        return kit.run_points(points, options.match)
+    finally:
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
