@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <unistd.h>
 
 #include "device_app.h"
 #include "device_host.h"
@@ -227,6 +228,44 @@ static void test_calls(void **state)
     assert_int_equal(alloc_pd(), 0);
 }
 
+/* A request that was dispatched before goes on: it has begun. */
+static void test_waiting_request(void **state)
+{
+    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_ALLOC_PD, .seq = 1};
+    struct ctl_call call = {.request = &m};
+    struct ctl_fault reply;
+    uint32_t removed;
+
+    assert_int_equal(add("fail alloc_pd EIO", &reply), 0);
+    session_dispatch(app.session, &call);
+    assert_int_equal(call.reply.status, -EIO);
+    call.again = true;
+    session_dispatch(app.session, &call);
+    assert_int_equal(call.reply.status, 0);
+    assert_int_equal(remove_rule(0, &removed), 0);
+}
+
+/* Of a connection of librdmacm no device is known. */
+static void test_call_of_no_device(void **state)
+{
+    struct session *sn = session_create(rnic, &(struct ucred){.pid = getpid(), .uid = getuid()});
+    struct ctl_msg m = {
+        .magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_CM_CREATE_ID, .seq = 1};
+    struct ctl_call call = {.request = &m};
+    struct ctl_fault reply;
+    uint32_t removed;
+
+    assert_non_null(sn);
+    assert_int_equal(add("fail create_id ENOMEM device uroce0", &reply), 0);
+    session_dispatch(sn, &call);
+    assert_int_equal(call.reply.status, -EINVAL); /* there is no such channel */
+    assert_int_equal(add("fail create_id ENOMEM", &reply), 0);
+    session_dispatch(sn, &call);
+    assert_int_equal(call.reply.status, -ENOMEM);
+    assert_int_equal(remove_rule(0, &removed), 0);
+    session_close(sn);
+}
+
 static int happen(const char *text, struct ctl_fault *reply)
 {
     struct ctl_msg m = {.fault.op = CTL_FAULT_NOW};
@@ -255,9 +294,14 @@ static void test_now(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_add_and_remove), cmocka_unit_test(test_wrong_rules),
-        cmocka_unit_test(test_room),           cmocka_unit_test(test_stranger),
-        cmocka_unit_test(test_calls),          cmocka_unit_test(test_now),
+        cmocka_unit_test(test_add_and_remove),
+        cmocka_unit_test(test_wrong_rules),
+        cmocka_unit_test(test_room),
+        cmocka_unit_test(test_stranger),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_now),
+        cmocka_unit_test(test_waiting_request),
+        cmocka_unit_test(test_call_of_no_device),
         cmocka_unit_test(test_of_a_port),
     };
 
