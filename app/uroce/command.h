@@ -19,6 +19,9 @@ int cmd_run(int argc, char **argv);
 /* uroce show [TOPIC] [--socket PATH] [--json]: the daemon's state as tables or as JSON. */
 int cmd_show(int argc, char **argv);
 
+/* uroce top [--period S] [--count N] [--qps]: the rates of ports, workers and programs. */
+int cmd_top(int argc, char **argv);
+
 /* uroce metrics [--socket PATH] [--format FORMAT]: the daemon's counters for monitors. */
 int cmd_metrics(int argc, char **argv);
 
@@ -28,7 +31,8 @@ int cmd_trace(int argc, char **argv);
 /* uroce why [QPN | wr_id=N | pid=N|NAME | code=N]: why did it fail? */
 int cmd_why(int argc, char **argv);
 
-/* uroce fault add RULE... | list | remove N|all: rules that make packets go wrong on purpose. */
+/* uroce fault add RULE... | now ... | list | remove N|all: packets and calls go wrong on purpose.
+ */
 int cmd_fault(int argc, char **argv);
 
 /* uroce entropy: how source port policies spread flows over paths. */
