@@ -40,7 +40,8 @@ static void usage(FILE *out)
           "  count N                 the first N of these\n"
           "  chance P, seed S        each with this probability, by this sequence\n"
           "  after TIME, for TIME    from then on, and for how long: 20us, 5ms, 3s\n"
-          "\nOr a call that fails: fail VERB ERROR [program NAME], such as fail reg_mr ENOMEM nth 3\n"
+          "\nOr a link that is down: link_down [after TIME] [for TIME]\n"
+          "Or a call that fails: fail VERB ERROR [program NAME], such as fail reg_mr ENOMEM nth 3\n"
           "\nOnly root and the user who runs uroced may add and remove rules.\n",
           out);
 }

@@ -103,15 +103,27 @@ static struct held take(struct held_list *list, struct held *h)
 
 /* ---- rules ---- */
 
+/* Without a link nothing comes and goes, RoCE or not. */
+static bool takes_link(struct inject_live *live, ns_t age)
+{
+    if (!inject_is_its_time(&live->rule, age))
+        return false;
+    atomic_fetch_add_explicit(&live->hits.matched, 1, memory_order_relaxed);
+    return true;
+}
+
 static struct inject_live *choose(struct port_inject *pi, struct inject_packet *p,
                                   const struct frame *f, ns_t now, uint64_t *index)
 {
-    if (!pi->rules || !inject_read(p, f))
-        return NULL;
+    bool is_roce = pi->rules && inject_read(p, f);
+
     for (unsigned i = 0; i < pi->rules; i++) {
         struct inject_live *live = pi->rule[i];
+        ns_t age = now - min_of(live->since, now);
 
-        if (inject_decide(&live->rule, &live->hits, p, now - min_of(live->since, now), index))
+        if (live->rule.act == INJECT_LINK_DOWN
+                ? takes_link(live, age)
+                : is_roce && inject_decide(&live->rule, &live->hits, p, age, index))
             return live;
     }
     return NULL;
@@ -143,7 +155,7 @@ static bool pass(struct port_inject *pi, struct inject_packet *p, struct frame *
                  enum inject_act *taken)
 {
     struct held_list *list = p->direction == INJECT_RX ? &pi->rx : &pi->tx;
-    uint64_t index;
+    uint64_t index = 0;
     struct inject_live *live = choose(pi, p, f, now, &index);
     bool done;
 
@@ -152,6 +164,8 @@ static bool pass(struct port_inject *pi, struct inject_packet *p, struct frame *
         done = act(pi, list, live, index, f, now);
         atomic_fetch_add_explicit(done ? &live->hits.acted : &live->hits.missed, 1,
                                   memory_order_relaxed);
+        if (done && live->rule.act == INJECT_LINK_DOWN)
+            *taken = INJECT_DROP;
         if (done && (live->rule.act == INJECT_DROP || live->rule.act == INJECT_DELAY ||
                      live->rule.act == INJECT_REORDER))
             *taken = live->rule.act;

@@ -37,6 +37,7 @@ enum inject_act {
     INJECT_DELAY,
     INJECT_REORDER,
     INJECT_NAK, /**< an ACK becomes a NAK */
+    INJECT_LINK_DOWN,
     INJECT_FAIL,
     INJECT_QP_ERROR,
     INJECT_EVENT,
@@ -48,6 +49,7 @@ enum inject_kind {
     INJECT_OF_PACKETS = 1 << 0,
     INJECT_OF_CALLS = 1 << 1,
     INJECT_NOW = 1 << 2, /**< nothing is waited for: no rule */
+    INJECT_OF_LINKS = 1 << 3,
 };
 
 /** Calls that a rule can let fail: inject_verbs.def. */
@@ -165,6 +167,15 @@ bool inject_picks(const struct inject_rule *rule, uint64_t index);
  * @return  0 to n - 1.
  */
 uint32_t inject_below(const struct inject_rule *rule, uint64_t index, uint32_t n);
+
+/**
+ * Whether a rule acts at a time. Any thread.
+ *
+ * @param rule  The rule.
+ * @param age  How long ago the rule was made.
+ * @return  True: not before `after`, and not past `lasts`.
+ */
+bool inject_is_its_time(const struct inject_rule *rule, ns_t age);
 
 /**
  * Compare a packet with a rule, and count. Any thread.

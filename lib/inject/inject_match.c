@@ -54,7 +54,7 @@ static bool take_one(struct inject_hits *hits, uint64_t count)
     return true;
 }
 
-static bool is_its_time(const struct inject_rule *rule, ns_t age)
+bool inject_is_its_time(const struct inject_rule *rule, ns_t age)
 {
     return age >= rule->after && (!rule->lasts || age - rule->after < rule->lasts);
 }
@@ -71,7 +71,7 @@ static bool pick(const struct inject_rule *rule, struct inject_hits *hits, uint6
 bool inject_decide(const struct inject_rule *rule, struct inject_hits *hits,
                    const struct inject_packet *p, ns_t age, uint64_t *index)
 {
-    return is_its_time(rule, age) && inject_matches(rule, p) && pick(rule, hits, index);
+    return inject_is_its_time(rule, age) && inject_matches(rule, p) && pick(rule, hits, index);
 }
 
 bool inject_decide_call(const struct inject_rule *rule, struct inject_hits *hits,
@@ -79,6 +79,6 @@ bool inject_decide_call(const struct inject_rule *rule, struct inject_hits *hits
 {
     uint64_t index;
 
-    return is_its_time(rule, age) && rule->verb == c->verb &&
+    return inject_is_its_time(rule, age) && rule->verb == c->verb &&
            (!rule->program[0] || !strcmp(rule->program, c->program)) && pick(rule, hits, &index);
 }

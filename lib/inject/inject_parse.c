@@ -228,7 +228,8 @@ static int program_word(struct parse *p)
     return err;
 }
 
-#define ANY   (INJECT_OF_PACKETS | INJECT_OF_CALLS | INJECT_NOW)
+#define ANY   (INJECT_OF_LINKS | INJECT_OF_PACKETS | INJECT_OF_CALLS | INJECT_NOW)
+#define TIMED (INJECT_OF_LINKS | INJECT_OF_PACKETS | INJECT_OF_CALLS)
 #define RULES (INJECT_OF_PACKETS | INJECT_OF_CALLS)
 
 static const struct {
@@ -248,8 +249,8 @@ static const struct {
     {"count", count_word, RULES},
     {"chance", chance_word, RULES},
     {"seed", seed_word, RULES},
-    {"after", after_word, RULES},
-    {"for", for_word, RULES},
+    {"after", after_word, TIMED},
+    {"for", for_word, TIMED},
     {"payload", part_word, INJECT_OF_PACKETS},
     {"header", part_word, INJECT_OF_PACKETS},
     {"sealed", sealed_word, INJECT_OF_PACKETS},
@@ -318,6 +319,7 @@ static const struct {
     [INJECT_DELAY] = {"delay", delay_act, INJECT_OF_PACKETS},
     [INJECT_REORDER] = {"reorder", reorder_act, INJECT_OF_PACKETS},
     [INJECT_NAK] = {"nak", nak_act, INJECT_OF_PACKETS},
+    [INJECT_LINK_DOWN] = {"link_down", NULL, INJECT_OF_LINKS},
     [INJECT_FAIL] = {"fail", fail_act, INJECT_OF_CALLS},
     [INJECT_QP_ERROR] = {"qp_error", NULL, INJECT_NOW},
     [INJECT_EVENT] = {"event", event_act, INJECT_NOW},
@@ -334,7 +336,7 @@ static int read_act(struct parse *p)
         if (!strcmp(p->word[0], acts[i].name))
             p->rule->act = (enum inject_act)i;
     if (p->rule->act == INJECT_NOTHING)
-        return refuse(p, p->word[0], "is no action: say drop, delay, nak or fail");
+        return refuse(p, p->word[0], "is no action: say drop, delay, nak, link_down or fail");
     return acts[p->rule->act].take ? acts[p->rule->act].take(p) : 0;
 }
 

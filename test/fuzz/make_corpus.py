@@ -314,7 +314,7 @@ def inject_corpus(vectors):
     rules = ("drop rx opcode RC_ACK,RC_READ_* chance 0.01 seed 7", "duplicate tx qp 0x11 psn 16777214-1 nth 3 count 4",
              "corrupt header sealed", "corrupt payload", "corrupt", "mark device uroce0 after 20us for 3s", "delay 5ms", "reorder 3",
              "nak remote_access rx opcode RC_ACK", "nak rnr sport 0xC000", "fail reg_mr ENOMEM program ib_write_bw nth 3",
-             "fail connect ECONNREFUSED after 1s", "qp_error qp 0x12 device uroce1", "event port_err", "fail poll_cq EIO",
+             "fail connect ECONNREFUSED after 1s", "qp_error qp 0x12 device uroce1", "event port_err", "fail poll_cq EIO", "link_down after 1s for 3s",
              "drop chance 1.5", "delay 5", "drop opcode RC_NACK")
     some = [frame for path in sorted(vectors.glob("**/*.pcap"))[:3] for frame in list(frames(path))[:4]]
     for number, rule in enumerate(rules):

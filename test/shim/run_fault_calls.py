@@ -143,10 +143,9 @@ def running_transfer():
     command = BANDWIDTH[:-2] + ["-D", "50", "-p", port]
     server = kit.Program(daemon, command)
     kit.await_listening(server, int(port), 20)
-    sent = {row["counter"]: row["value"] for row in daemon.show("counters")}["tx_packets"] + 1000
+    sent = counters()["tx_packets"] + 1000
     client = kit.Program(daemon, command + ["127.0.0.1"])
-    kit.wait_until(lambda: {row["counter"]: row["value"] for row in daemon.show("counters")}["tx_packets"] > sent, 20,
-                   "the transfer runs")
+    kit.wait_until(lambda: counters()["tx_packets"] > sent, 20, "the transfer runs")
     return server, client
 
 
@@ -177,6 +176,43 @@ def events():
         watcher.kill()
 
 
+def port_state():
+    return daemon.show("ports")[0]["state"]
+
+
+def link_flaps():
+    """Down, with the port's state and an event, and up again by itself; a transfer lives through it."""
+    watcher = kit.Program(daemon, ["stdbuf", "-oL", "ibv_asyncwatch"])
+    server, client = running_transfer()
+    try:
+        kit.wait_until(lambda: "async event FD" in watcher.text(), 20, "it watches")
+        number = must("add", "link_down", "after", "100ms", "for", "500ms").split()[1]
+        kit.wait_until(lambda: port_state() == "down", 20, "the port is down")
+        text = subprocess.run(["ibv_devinfo"], capture_output=True, text=True, env=daemon.environment(), timeout=20).stdout
+        expect("PORT_DOWN" in text or port_state() == "active", text)
+        kit.wait_until(lambda: port_state() == "active", 20, "the port is up")
+        kit.wait_until(lambda: len(re.findall(r"event_type .*\((?:9|10)\)", watcher.text())) == 2, 20, watcher.text())
+        expect(re.findall(r"event_type .*\((9|10)\)", watcher.text()) == ["10", "9"], watcher.text())
+        row, = json.loads(must("list", "--json"))
+        expect(row["acted"] == row["matched"] > 0, row)
+        # What was lost is sent again, after its timeout.
+        sent = counters()["tx_packets"]
+        kit.wait_until(lambda: counters()["tx_packets"] > sent + 1000, 20, "the transfer goes on")
+        must("remove", number)
+        must("add", "link_down")
+        expect(port_state() == "down", "it is not down at once")
+        must("remove", "all")
+        expect(port_state() == "active", "it is not up without the rule")
+    finally:
+        for program in (watcher, server, client):
+            program.kill()
+        must("remove", "all")
+
+
+def counters():
+    return {row["counter"]: row["value"] for row in daemon.show("counters")}
+
+
 def refuses():
     for words, sentence in ((["add", "event", "port_err"], "this is no rule: say uroce fault now"),
                             (["now", "drop"], "this is a rule: say uroce fault add"),
@@ -196,7 +232,7 @@ def main():
     points += [(f"nak {name}", lambda row=(name, sentence): nak(*row)) for name, sentence in (
         ("rnr", ""), ("sequence", ""), ("invalid_request", "status 9|remote invalid request"),
         ("remote_access", "status 10|remote access error"), ("remote_operational", "status 11|remote operation error"))]
-    points += [("a source port is dead", other_source_port), ("a queue pair fails", queue_pair_fails), ("events", events),
+    points += [("a source port is dead", other_source_port), ("a queue pair fails", queue_pair_fails), ("events", events), ("a link flaps", link_flaps),
                ("what is refused", refuses)]
     try:
         return kit.run_points(points, options.match)

@@ -103,6 +103,7 @@ struct rnic {
     /* fault_rules.c, in the order of their creation */
     TAILQ_HEAD(, fault_rule) faults;
     unsigned fault_count, fault_last; /* fault_last: the number of the newest rule */
+    struct event_source fault_timer;  /* armed: a rule takes a link down, or gives it back */
     struct quota quota;
     struct cm_host cm;
     cpu_set_t cpus;                  /* of workers and applications: control/cpu_count.c */

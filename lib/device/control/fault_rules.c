@@ -24,7 +24,7 @@ static int apply_to(struct rnic *r, const struct device *d)
     int err = 0;
 
     TAILQ_FOREACH (f, &r->faults, link)
-        if (inject_kind_of(f->live.rule.act) == INJECT_OF_PACKETS &&
+        if (inject_kind_of(f->live.rule.act) & (INJECT_OF_PACKETS | INJECT_OF_LINKS) &&
             (f->device < 0 || (unsigned)f->device == d->index))
             rule[n++] = &f->live;
     for (unsigned i = 0; i < d->parts && !err; i++)
@@ -50,6 +50,7 @@ static void remove_rule(struct rnic *r, struct fault_rule *f)
     for (unsigned i = 0; i < r->devices; i++)
         apply_to(r, r->device[i]);
     free(f);
+    fault_link_follow(r);
 }
 
 static int find_device(const struct rnic *r, const char *name)
@@ -108,6 +109,7 @@ int rnic_add_fault(struct rnic *r, int device, const char *text, char error[INJE
         remove_rule(r, f);
         return refuse(error, -ENOMEM, "out of memory");
     }
+    fault_link_follow(r);
     return (int)f->number;
 }
 

@@ -20,6 +20,17 @@ struct fault_rule {
 int fault_rules_call(struct session *sn, struct ctl_call *call);
 /* Whether a rule lets a request fail: 0 or a negative errno. Once for each request. */
 int fault_verbs_check(struct session *sn, const struct ctl_msg *m);
+/* ---- fault_link.c: links that rules take down ---- */
+
+/* 0 or a negative errno. */
+int fault_link_open(struct rnic *r);
+/* Also of an rnic that was not opened. */
+void fault_link_close(struct rnic *r);
+/* Whether a rule has the device's link down now. */
+bool fault_link_is_down(const struct device *d);
+/* After each change of the rules: the ports' states follow. */
+void fault_link_follow(struct rnic *r);
+
 /* No port has a rule any more. */
 void fault_rules_free(struct rnic *r);
 

@@ -85,7 +85,7 @@ int query_port(struct session *sn, struct ctl_call *call)
     d->io->ops->info(d->io, &info);
     *q = (struct ctl_port){
         .port = 1,
-        .state = info.link_up ? PORT_ACTIVE : PORT_DOWN,
+        .state = net_link_is_up(d, &info) ? PORT_ACTIVE : PORT_DOWN,
         .max_mtu = MTU_CODE_MAX,
         .active_mtu = device_mtu_code(d->info.mtu),
         .gid_tbl_len = d->gids.len,

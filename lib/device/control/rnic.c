@@ -81,6 +81,8 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
         *err = cm_host_open(r);
     if (!*err)
         *err = agree_open(r);
+    if (!*err)
+        *err = fault_link_open(r);
     if (*err) {
         rnic_destroy(r);
         return NULL;
@@ -119,6 +121,7 @@ void rnic_destroy(struct rnic *r)
 {
     cpu_count_close(r);
     agree_close(r);
+    fault_link_close(r);
     freeze_credit_fini(r);
     cm_host_close(r);
     if (r->errands)

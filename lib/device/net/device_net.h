@@ -73,6 +73,11 @@ int net_events_open(struct device *d, const struct port_config *config);
 /* Also of a device that was not opened. */
 void net_events_close(struct device *d);
 
+/* Whether the port's link is up, as programs see it. info: of the port, now. */
+bool net_link_is_up(const struct device *d, const struct pktio_info *info);
+/* Looks whether that has changed, and tells the host and the programs. */
+void net_link_look(struct device *d);
+
 /* ---- net_changes.c ---- */
 
 /* After each call of the host that may change something: acts on what the host reported. */

@@ -8,6 +8,7 @@
 
 #include "control/async.h"
 #include "control/device_state.h"
+#include "control/fault_rules.h"
 
 #define EXCEPTION_BURST 64
 #define FRAMES_BURST    256
@@ -98,22 +99,35 @@ static void on_exception(struct event_source *s, uint32_t events)
         worker_kick(d->port[0]->worker);
 }
 
+bool net_link_is_up(const struct device *d, const struct pktio_info *info)
+{
+    return info->link_up && !fault_link_is_down(d);
+}
+
+void net_link_look(struct device *d)
+{
+    struct pktio_info info;
+    bool up;
+
+    d->io->ops->info(d->io, &info);
+    up = net_link_is_up(d, &info);
+    if (up == d->net.link_up)
+        return;
+    d->net.link_up = up;
+    net_host_link(d->net.host, up, net_time(d));
+    async_port_event(d, up ? PORT_EVENT_ACTIVE : PORT_EVENT_ERR);
+    net_apply_changes(d);
+}
+
 static void on_link(struct event_source *s, uint32_t events)
 {
     struct device *d = container_of(container_of(s, struct device_net, link), struct device, net);
-    struct pktio_info info;
 
     if (d->net.link_polled)
         drain_counter(s->fd);
     else
         d->io->ops->link_ack(d->io);
-    d->io->ops->info(d->io, &info);
-    if (info.link_up == d->net.link_up)
-        return;
-    d->net.link_up = info.link_up;
-    net_host_link(d->net.host, info.link_up, net_time(d));
-    async_port_event(d, info.link_up ? PORT_EVENT_ACTIVE : PORT_EVENT_ERR);
-    net_apply_changes(d);
+    net_link_look(d);
 }
 
 /* ---- opening ---- */

@@ -240,7 +240,7 @@ json_t *show_port(const struct device *d)
     d->io->ops->info(d->io, &info);
     port = json_pack(
         "{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o}", "port", 1, "driver",
-        d->io->ops->driver, "name", info.name, "state", info.link_up ? "active" : "down", "mac",
+        d->io->ops->driver, "name", info.name, "state", net_link_is_up(d, &info) ? "active" : "down", "mac",
         show_mac(info.mac), "mtu", (int)info.mtu, "path_mtu", 128 << device_mtu_code(d->info.mtu),
         "netdev", d->info.netdev, "speed_mbps", (int)info.speed_mbps, "worker",
         (int)worker_index(d->workers[0]), "counters", show_counters(d), "qos", show_qos(d));

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "device_app.h"
@@ -266,6 +267,55 @@ static void test_call_of_no_device(void **state)
     session_close(sn);
 }
 
+static void expect_port(const char *state)
+{
+    char *text = rnic_show(rnic, 0);
+    json_t *root = json_loads(text, 0, NULL), *device, *port;
+
+    device = json_array_get(json_object_get(root, "devices"), 0);
+    port = json_array_get(json_object_get(device, "ports"), 0);
+    assert_string_equal(json_string_value(json_object_get(port, "state")), state);
+    json_decref(root);
+    free(text);
+}
+
+/* The next asynchronous event of the program; 0: there is none. */
+static uint32_t next_event(void)
+{
+    struct ctl_async_event e = {0};
+
+    return recv(app.async_fd, &e, sizeof(e), MSG_DONTWAIT) == sizeof(e) ? e.type : 0;
+}
+
+/* The port's state follows the rule, as far as the rule is in force. */
+static void test_link(void **state)
+{
+    struct ctl_fault reply;
+    uint32_t removed, event = 0;
+
+    while (next_event())
+        ;
+    assert_int_equal(add("link_down after 3s", &reply), 0);
+    expect_port("active");
+    assert_int_equal(remove_rule(0, &removed), 0);
+    assert_int_equal(next_event(), 0);
+    assert_int_equal(add("link_down device uroce0 for 100ms", &reply), 0);
+    assert_false(has_port_itself());
+    expect_port("down");
+    assert_int_equal(next_event(), 10); /* IBV_EVENT_PORT_ERR */
+    for (unsigned i = 0; i < 10 && !event; i++, event = next_event())
+        event_loop_step(loop, 1000);
+    assert_int_equal(event, 9); /* IBV_EVENT_PORT_ACTIVE */
+    expect_port("active");
+    assert_int_equal(add("link_down", &reply), 0);
+    expect_port("down");
+    assert_int_equal(remove_rule(0, &removed), 0);
+    expect_port("active");
+    assert_int_equal(next_event(), 10);
+    assert_int_equal(next_event(), 9);
+    assert_true(has_port_itself());
+}
+
 static int happen(const char *text, struct ctl_fault *reply)
 {
     struct ctl_msg m = {.fault.op = CTL_FAULT_NOW};
@@ -298,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_wrong_rules),
         cmocka_unit_test(test_room),
         cmocka_unit_test(test_stranger),
+        cmocka_unit_test(test_link),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_now),
         cmocka_unit_test(test_waiting_request),

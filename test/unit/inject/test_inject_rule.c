@@ -62,6 +62,8 @@ static void test_every_word(void **state)
     assert_string_equal(r.program, "ib_write_bw");
     r = rule_of("qp_error qp 0x12 device uroce1");
     assert_true(r.act == INJECT_QP_ERROR && r.by_qp && r.qp == 0x12);
+    r = rule_of("link_down after 1ms for 2s device uroce0");
+    assert_true(r.act == INJECT_LINK_DOWN && r.after == NS_PER_MS && r.lasts == 2 * NS_PER_SEC);
     r = rule_of("event port_err");
     assert_true(r.act == INJECT_EVENT && r.event == 10);
 }
@@ -98,6 +100,7 @@ static void test_kinds(void **state)
     assert_int_equal(inject_kind_of(rule_of("drop").act), INJECT_OF_PACKETS);
     assert_int_equal(inject_kind_of(rule_of("nak rnr").act), INJECT_OF_PACKETS);
     assert_int_equal(inject_kind_of(rule_of("fail reg_mr EIO").act), INJECT_OF_CALLS);
+    assert_int_equal(inject_kind_of(rule_of("link_down").act), INJECT_OF_LINKS);
     assert_int_equal(inject_kind_of(rule_of("qp_error qp 1").act), INJECT_NOW);
     assert_int_equal(inject_kind_of(rule_of("event sm_change").act), INJECT_NOW);
 }
@@ -160,6 +163,9 @@ static void test_wrong_words(void **state)
         {"drop sport 65536", "65536", "from 1 to 65535"},
         {"qp_error", "qp_error", "needs a queue pair"},
         {"qp_error qp 5 nth 2", "nth", "does not go with"},
+        {"link_down rx", "rx", "does not go with"},
+        {"link_down count 3", "count", "does not go with"},
+        {"qp_error qp 5 for 3s", "for", "does not go with"},
         {"event sq_drained", "sq_drained", "is no event"},
         {"event port_err qp 5", "qp", "does not go with"},
         {"drop device", "device", "needs a value"},
