@@ -17,7 +17,7 @@ static bool is_of(const struct fault_rule *f, const struct device *d)
            (f->device < 0 || (unsigned)f->device == d->index);
 }
 
-bool fault_link_is_down(const struct device *d)
+static bool is_down(const struct device *d)
 {
     const struct fault_rule *f;
 
@@ -62,8 +62,10 @@ static void arm(struct rnic *r)
 
 void fault_link_follow(struct rnic *r)
 {
-    for (unsigned i = 0; i < r->devices; i++)
+    for (unsigned i = 0; i < r->devices; i++) {
+        r->device[i]->net.taken_down = is_down(r->device[i]);
         net_link_look(r->device[i]);
+    }
     arm(r);
 }
 

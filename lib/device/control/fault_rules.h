@@ -26,8 +26,6 @@ int fault_verbs_check(struct session *sn, const struct ctl_msg *m);
 int fault_link_open(struct rnic *r);
 /* Also of an rnic that was not opened. */
 void fault_link_close(struct rnic *r);
-/* Whether a rule has the device's link down now. */
-bool fault_link_is_down(const struct device *d);
 /* After each change of the rules: the ports' states follow. */
 void fault_link_follow(struct rnic *r);
 

@@ -41,6 +41,7 @@ struct device_net {
     struct net_report report;
     struct net_follow follow;
     bool link_up;
+    bool taken_down;         /* by a rule that is in force: fault_link.c */
     bool link_polled;        /* link is a timer */
     uint64_t exception_lost; /* frames that the kernel did not accept */
     /* What the host reported during a call; net_apply_changes acts on it after the call. */

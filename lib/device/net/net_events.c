@@ -8,7 +8,6 @@
 
 #include "control/async.h"
 #include "control/device_state.h"
-#include "control/fault_rules.h"
 
 #define EXCEPTION_BURST 64
 #define FRAMES_BURST    256
@@ -101,7 +100,7 @@ static void on_exception(struct event_source *s, uint32_t events)
 
 bool net_link_is_up(const struct device *d, const struct pktio_info *info)
 {
-    return info->link_up && !fault_link_is_down(d);
+    return info->link_up && !d->net.taken_down;
 }
 
 void net_link_look(struct device *d)
