@@ -53,6 +53,18 @@ enum qp_attr_mask {
     QPA_RATE_LIMIT = 1 << 25,
 };
 
+/* Work that completion counters count; numbers of enum ibv_qp_attach_comp_cntr_op. */
+enum qp_count {
+    QP_COUNT_SEND = 1 << 0,
+    QP_COUNT_RECV = 1 << 1,
+    QP_COUNT_READ = 1 << 2,
+    QP_COUNT_PEER_READ = 1 << 3, /* the peer's, of this end's memory */
+    QP_COUNT_WRITE = 1 << 4,
+    QP_COUNT_PEER_WRITE = 1 << 5,
+    QP_COUNT_ALL = (1 << 6) - 1,
+};
+#define QP_COUNTS 6
+
 /* An address vector as the verbs API has it; the daemon resolves it to MACs. */
 struct ah_attr {
     uint8_t dgid[16];

@@ -258,6 +258,24 @@ static inline struct cq_lane *cq_lane_at(struct cq_shared *cq, uint32_t size, ui
     return (struct cq_lane *)((char *)(cq + 1) + lane * cq_lane_bytes(size));
 }
 
+/* ---- completion counters ---- */
+
+/*
+ * The segment of a completion counter: a line per worker, which alone adds to it; the counts are
+ * the sums, modulo 2^64. Dataplane -> application, stored with release after the work's bytes. What
+ * an application writes here changes its own counts, and nothing else.
+ */
+struct counter_line {
+    CACHE_ALIGNED _Atomic uint64_t done; /* work requests, or bytes */
+    _Atomic uint64_t failed;             /* work requests */
+};
+_Static_assert(sizeof(struct counter_line) == CACHE_LINE, "counter_line is ABI");
+
+static inline size_t counter_segment_bytes(uint32_t lines)
+{
+    return lines * sizeof(struct counter_line);
+}
+
 /* ---- doorbells ---- */
 
 #define DB_LEAVES 64u
@@ -325,8 +343,8 @@ struct ctx_shared {
     /* Application -> daemon: its process has forked, so that a child may go on with the context
      * when the process ends (CTL_INHERIT). Relaxed. */
     _Atomic uint32_t forked;
-    /* Dataplane -> application: changes after a peer's WRITE or atomic has changed the application's
-     * memory, before app_armed is exchanged. */
+    /* Dataplane -> application: changes after a peer's WRITE or atomic has changed the
+     * application's memory, before app_armed is exchanged. */
     _Atomic uint32_t writes;
     /* Dataplane -> application, by doorbell slot: the worker that takes this queue pair's doorbell.
      * Relaxed: a worker that the queue pair has left forwards the doorbell. It is here and not in

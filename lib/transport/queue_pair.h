@@ -7,6 +7,7 @@
 #ifndef UROCE_QUEUE_PAIR_H
 #define UROCE_QUEUE_PAIR_H
 
+#include "comp_counter.h"
 #include "comp_queue.h"
 #include "counter.h"
 #include "encap.h"
@@ -178,6 +179,25 @@ struct engine *qp_engine(const struct qp *qp);
  * @return  0; -EINVAL: raw packets.
  */
 int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_policy *policy);
+
+/**
+ * Count a queue pair's completed work from now on: work requests whether or not they ask for a
+ * completion, and what the peer does with this end's memory. Each kind of work has at most one
+ * counter. The owner worker.
+ *
+ * @param qp  The queue pair.
+ * @param c  The counter, with a line for the lane of each engine that the queue pair may come to;
+ *     borrowed until engine_qp_count_none(), or until the queue pair is freed.
+ * @param what  Kinds of work, QP_COUNT_*; not 0.
+ * @return  0; -EINVAL: the queue pair is not in RESET or INIT; -EBUSY: some kind has a counter.
+ */
+int engine_qp_count(struct qp *qp, struct comp_counter *c, uint32_t what);
+/**
+ * Count a queue pair's work no more. The owner worker.
+ *
+ * @param qp  The queue pair.
+ */
+void engine_qp_count_none(struct qp *qp);
 
 /**
  * Change attributes and state (volume 1, 10.3.1 and table 91). The owner worker.

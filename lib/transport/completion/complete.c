@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What was recorded for a queue pair becomes CQEs and states: see completion.h. */
 #include "completion.h"
+#include "count.h"
 #include "raw_private.h"
 #include "requester.h"
 #include "wqe.h"
@@ -60,6 +61,8 @@ static void retire_done(struct engine *e, struct qp *qp)
     if (tail == req->tail)
         return;
     engine_post_batch(e, cq, cqes, false);
+    if (unlikely(qp->counts_sends))
+        count_sends(e, qp, req->tail, tail);
     req_retire(req, tail);
     engine_tx_ready(e, qp); /* there is room for other WQEs */
 }

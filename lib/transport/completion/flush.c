@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs in error, and the WQEs that they flush: see completion.h. */
 #include "completion.h"
+#include "count.h"
 #include "id_tables.h"
 #include "late.h"
 #include "requester.h"
@@ -23,6 +24,8 @@ static void post_recv_error(struct engine *e, struct qp *qp, uint64_t wr_id, uin
         .vlan = VLAN_NONE,
     };
 
+    if (counts(qp, QP_COUNT_RECV))
+        count_failed(e, qp, QP_COUNT_RECV);
     qp_post(e, qp, qp->resp.recv_cq ? qp->resp.recv_cq : qp->recv_cq, &c, true);
 }
 

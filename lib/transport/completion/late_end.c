@@ -17,7 +17,7 @@ static bool recv_is_alive(const struct engine *e, const struct qp *qp, const str
 {
     const struct srq *srq;
 
-    if (qp->type != QPT_XRC_RECV)
+    if (qp->type != QPT_XRC_RECV || !r->c.cq)
         return true;
     srq = srq_table_lookup(e->cfg.srqs, r->srqn);
     return srq && srq->serial == r->serial;

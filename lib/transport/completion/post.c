@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CQEs, and the events of the queues that they are posted to: see completion.h. */
 #include "completion.h"
+#include "count.h"
 #include "requester.h"
 
 static void raise_events(struct engine *e, struct comp_queue *cq)
@@ -87,6 +88,8 @@ void qp_post_send(struct engine *e, struct qp *qp, const struct sqe *w, uint32_t
         .vlan = VLAN_NONE,
     };
 
+    if (status != WC_SUCCESS && qp->counts_sends) /* the others: retire_done */
+        count_send_failed(e, qp, w);
     if (status == WC_SUCCESS && !qp->sq_sig_all && !(w->flags & SQE_SIGNALED))
         return;
     qp_post(e, qp, qp->send_cq, &c, status != WC_SUCCESS);

@@ -47,12 +47,13 @@ struct rx_job {
     uint32_t slot;    /* response: count of the slot that its payload belongs to */
 };
 
-/* A receive completion that waits until its message's bytes are written. */
+/* A receive completion that waits until its message's bytes are written; or a WRITE of the peer
+ * that is counted then (completion/count.h). */
 struct rx_completion {
     struct wq *wq; /* of a raw packet; qp and solicited have no meaning then */
     bool failed;   /* some of its bytes could not be written */
     struct qp *qp;
-    struct comp_queue *cq;
+    struct comp_queue *cq; /* of a raw packet, and of a WRITE: NULL */
     unsigned job;
     bool solicited;
     struct cqe cqe;

@@ -83,8 +83,10 @@ struct qp {
     bool selective;      /* the peer has agreed on maps of kept packets: kept_map.h */
     bool early_doorbell; /* rung before the queue pair was ready to send */
     bool sq_sig_all;
+    bool counts_sends; /* some kind of work request of the send queue has a counter */
     uint32_t uidx;
     void *owner;
+    struct comp_counter *counter[QP_COUNTS]; /* by bit of enum qp_count; or NULL */
     struct qp_table *table;
     struct qp_why why;
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "completion.h"
+#include "count.h"
 #include "id_tables.h"
 #include "late.h"
 #include "raw_private.h"
@@ -182,6 +183,8 @@ void wq_complete(struct engine *e, struct wq *wq)
 
 static void post(struct engine *e, struct wq *wq, const struct cqe *c)
 {
+    if (wq->qp && counts(wq->qp, QP_COUNT_RECV))
+        count_recv(e, wq->qp, c);
     if (!engine_post(e, wq->init.cq, c, false))
         wq_fault(e, wq, FAULT_CQ_OVERRUN);
 }

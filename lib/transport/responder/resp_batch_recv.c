@@ -5,6 +5,7 @@
  * queue or from an SRQ, and those of SENDs have one SGE. If their memory is mapped, the CQEs are
  * written in place.
  */
+#include "count.h"
 #include "recv_cqe.h"
 #include "resp_datagram.h"
 #include "resp_rules.h"
@@ -234,6 +235,22 @@ ALWAYS_INLINE struct cqe common_cqe(enum messages what, const struct rx_batch *b
     return c;
 }
 
+/* The first n messages of the batch have their bytes, and their CQEs. */
+static __attribute__((noinline)) void count_batch(const struct rx_batch *b, unsigned n,
+                                                  const struct cqe *common)
+{
+    struct qp *qp = b->qp;
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        bytes += b->span[i].payload;
+    if (qp->service == PKT_UD)
+        bytes += (uint64_t)n * ENCAP_GRH_LEN;
+    count_done(b->e, qp, QP_COUNT_RECV, n, bytes);
+    if (common->opcode == WC_RECV_RDMA_WITH_IMM)
+        count_done(b->e, qp, QP_COUNT_PEER_WRITE, n, bytes);
+}
+
 ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigned n)
 {
     struct qp *qp = b->qp;
@@ -258,6 +275,8 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
     qp->resp.rq.cons += i;
     b->messages = i;
     engine_post_batch(b->e, qp->recv_cq, cqes, solicited);
+    if (counts(qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE))
+        count_batch(b, i, &common);
     return i;
 }
 
@@ -293,6 +312,8 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
     }
     b->messages = n;
     engine_post_batch(e, qp->recv_cq, cqes, solicited);
+    if (counts(qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE))
+        count_batch(b, n, &common);
     return n;
 }
 

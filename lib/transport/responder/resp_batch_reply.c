@@ -100,7 +100,7 @@ NO_STACK_PROTECTOR unsigned resp_batch_replies(struct engine *e, struct qp *qp,
     unsigned i;
 
     if (e->sealed != e->jobs || qp->service != PKT_RC || !resp->res_pending ||
-        unlikely(resp->urgent))
+        unlikely(resp->one_by_one))
         return 0;
     b.left = resp_pending_span(resp);
     b.at = (resp->res_head - b.left) % resp->res_max;

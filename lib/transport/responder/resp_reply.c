@@ -3,6 +3,7 @@
  * What the responder sends: READ responses and ATOMIC ACKs in PSN order, then one
  * (coalesced) ACK, RNR NAK or NAK behind them (9.7.5.1).
  */
+#include "count.h"
 #include "resp_map.h"
 #include "resp_repeat.h"
 #include "responder.h"
@@ -170,6 +171,13 @@ static void finish_read(struct qp *qp, struct resp_resource *r)
         resp_finish_reply(&qp->resp, r);
 }
 
+static void finish_good_read(struct engine *e, struct qp *qp, struct resp_resource *r)
+{
+    if (counts(qp, QP_COUNT_PEER_READ) && !r->answered)
+        count_done(e, qp, QP_COUNT_PEER_READ, 1, r->all_len);
+    finish_read(qp, r);
+}
+
 static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, struct resp_resource *r)
 {
     uint32_t off = r->next * qp->mtu;
@@ -186,6 +194,8 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
         f = mr_check_remote(&e->mrs, r->rkey, r->pd, qp->qpn, r->va + off, p.payload_len,
                             MEM_REMOTE_READ, &span);
     if (f != MR_OK) { /* the key was revoked in mid-message */
+        if (!r->answered)
+            count_failed(e, qp, QP_COUNT_PEER_READ);
         why_access_fault(e, qp, FAULT_REMOTE_ACCESS, f, r->rkey, r->va + off, p.payload_len,
                          MEM_REMOTE_READ);
         finish_read(qp, r);
@@ -200,7 +210,7 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
         pkt_build_pad(payload, p.payload_len);
     }
     if (++r->next == end_of(qp, r))
-        finish_read(qp, r);
+        finish_good_read(e, qp, r);
     return true;
 }
 

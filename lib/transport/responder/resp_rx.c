@@ -3,6 +3,7 @@
  * The responder of RC and XRC: sorts a request by its PSN. The expected one is judged, executed and
  * committed; so is a batch of WRITEs or SENDs, whose PSNs the batch path has compared.
  */
+#include "count.h"
 #include "resp_map.h"
 #include "resp_store.h"
 #include "responder.h"
@@ -50,9 +51,10 @@ static void request_expected(struct engine *e, struct qp *qp, unsigned job, cons
     if (fault == FAULT_NONE)
         fault = resp_execute(e, qp, job);
     if (unlikely(fault != FAULT_NONE)) {
-        if (fault != FAULT_TOO_MANY_READS || !qp->selective)
+        if (fault != FAULT_TOO_MANY_READS || !qp->selective) {
+            count_refused(e, qp, info->kind, fault);
             resp_fault(e, qp, fault, p->psn);
-        else
+        } else
             resp_keep(e, qp, &e->rx_job[job], 0); /* until a resource is free */
         return;
     }

@@ -49,6 +49,7 @@ struct responder {
 
     bool recv_busy;            /* *recv is in use */
     bool recv_failed;          /* FAULT_MEMORY has its CQE: later receive WQEs are flushed */
+    uint8_t counted;           /* work that has a counter: enum qp_count */
     struct mr_hint write_hint; /* the region of the last WRITE */
     struct mr_hint recv_hint;  /* the region of the last receive WQE, or response to a READ */
     unsigned failed_job;       /* FAULT_MEMORY on receive: the job of this burst */
@@ -66,15 +67,21 @@ struct responder {
     uint32_t res_head;         /* resources opened since reset, modulo a multiple of res_max */
     uint32_t res_pending;
     struct resp_store *store; /* what arrived behind a gap (resp_store.c), or NULL */
-    uint8_t in_vain;        /* requests that came again though they were not missing, modulo 256 */
-    bool map_due;           /* a map has to be sent: resp_owe_map */
-    bool urgent;            /* it, or one of repeats, goes before what else is owed */
-    bool owes_losses;       /* a map of losses has to be sent: resp_owe_losses */
-    struct engine *watcher; /* has a watch for this queue pair (resp_trim.c); or NULL */
-    bool shows_map;         /* the next ACK carries a map: the peer sees that there are some */
-    bool reports;           /* what is executed is told of before its responses: resp_report */
-    psn_t reported;         /* up to here it was */
-    psn_t report_end;       /* and is until all responses up to here were sent */
+    uint8_t in_vain; /* requests that came again though they were not missing, modulo 256 */
+    bool map_due;    /* a map has to be sent: resp_owe_map */
+    union {          /* replies are built one by one: one test for both reasons */
+        struct {
+            bool urgent;        /* a map, or one of repeats, goes before what else is owed */
+            bool counted_reads; /* READs that are answered have a counter */
+        };
+        uint16_t one_by_one;
+    };
+    bool owes_losses;            /* a map of losses has to be sent: resp_owe_losses */
+    struct engine *watcher;      /* has a watch for this queue pair (resp_trim.c); or NULL */
+    bool shows_map;              /* the next ACK carries a map: the peer sees that there are some */
+    bool reports;                /* what is executed is told of before its responses: resp_report */
+    psn_t reported;              /* up to here it was */
+    psn_t report_end;            /* and is until all responses up to here were sent */
     struct resp_repeat *repeats; /* resp_repeat.h: in the order of their arrival */
     struct mr_hint read_hint;    /* the region of the last READ */
     /* Rounds of repeated requests: sport_request_repeated counts them. */

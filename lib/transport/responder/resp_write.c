@@ -3,6 +3,7 @@
  * Executes WRITEs that have been judged, one packet or a batch: the payload goes straight to mapped
  * memory. Other memory is reached through the engine's queued copies.
  */
+#include "count.h"
 #include "late.h"
 #include "resp_rules.h"
 #include "responder.h"
@@ -101,10 +102,18 @@ enum fault resp_write(struct engine *e, struct qp *qp, unsigned job)
     write_advance(resp, flags, p->payload_len);
     if ((flags & PF_END) && (flags & PF_IMM))
         resp_complete_recv(e, qp, job);
+    else if ((flags & PF_END) && counts(qp, QP_COUNT_PEER_WRITE))
+        count_write_later(e, qp, job, resp->msg_len);
     return FAULT_NONE;
 }
 
 /* ---- a batch ---- */
+
+/* Each of them may become an rx_completion. */
+static unsigned counted_room(const struct engine *e, unsigned n)
+{
+    return min_of(n, (unsigned)ARRAY_SIZE(e->completion) - e->completions);
+}
 
 unsigned resp_admit_writes(struct rx_batch *b, unsigned n)
 {
@@ -114,9 +123,19 @@ unsigned resp_admit_writes(struct rx_batch *b, unsigned n)
 
     if (!resp_right_ok(b->qp, MEM_REMOTE_WRITE))
         return 0;
+    if (counts(b->qp, QP_COUNT_PEER_WRITE))
+        n = counted_room(b->e, n);
     b->grant = mr_grant_find(b->e, b->qp, &resp->write_hint,
                              start ? reth_rkey(bth + BTH_LEN) : resp->write_rkey, MEM_REMOTE_WRITE);
     return b->grant.direct || b->grant.copied ? n : 0;
+}
+
+static void count_batch(struct rx_batch *b, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        rx_batch_job(b, i);
+        count_write_later(b->e, b->qp, b->job + i, b->span[i].payload);
+    }
 }
 
 /* WRITE ONLY to memory that is not mapped. */
@@ -161,7 +180,11 @@ unsigned resp_place_writes(struct rx_batch *b, unsigned n)
         mr_grant_copy(to, reth + RETH_LEN, len);
     }
     b->messages = i;
-    return likely(i) ? i : place_queued(b, n);
+    if (unlikely(!i))
+        i = place_queued(b, n);
+    if (counts(qp, QP_COUNT_PEER_WRITE))
+        count_batch(b, i);
+    return i;
 }
 
 /* Begins a WRITE of several packets; false: its R_Key does not cover all of it (9.7.4.1.7). */
@@ -199,6 +222,10 @@ static bool place_segment(struct rx_batch *b, struct mr_grant *g, unsigned i)
         return false;
     write_advance(resp, flags, len);
     b->messages += !!(flags & PF_END);
+    if ((flags & PF_END) && counts(qp, QP_COUNT_PEER_WRITE)) {
+        rx_batch_job(b, i);
+        count_write_later(b->e, qp, b->job + i, resp->msg_len);
+    }
     return true;
 }
 

@@ -7,6 +7,7 @@
  * are sealed.
  */
 #include "completion.h"
+#include "count.h"
 #include "invariant.h"
 #include "resp_reorder.h"
 #include "responder.h"
@@ -157,9 +158,11 @@ static void tx_failed(struct engine *e, struct tx_job *job)
     if (job->failed == JOB_LATE &&
         qp->fault == FAULT_SUSPENDED) /* and what was behind it: they are sent again later */
         return;
-    if (job->is_reply)
+    if (job->is_reply) {
+        if (!qp->fault)
+            count_failed(e, qp, QP_COUNT_PEER_READ);
         resp_fault(e, qp, FAULT_MEMORY, job->psn);
-    else
+    } else
         slot_at(&qp->req, job->slot)->status = WC_LOC_PROT_ERR;
     engine_touch(e, qp);
 }

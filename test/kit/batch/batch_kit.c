@@ -8,6 +8,7 @@
 enum hdr_form batch_form;
 uint32_t batch_type = QPT_RC;
 uint32_t batch_srq_pd;
+enum batch_counts batch_counts;
 
 /* ---- the hosts ---- */
 
@@ -78,6 +79,15 @@ static union gid address(uint8_t number)
     if (hdr_is_ipv6(batch_form))
         memcpy(gid.raw, v6, sizeof(v6));
     return gid;
+}
+
+static void attach_counters(struct side *s)
+{
+    for (unsigned i = 0; i < QP_COUNTS && batch_counts != BATCH_COUNTS_NOTHING; i++) {
+        s->counter[i] = (struct comp_counter){.line = &s->counted[i],
+                                              .bytes = batch_counts == BATCH_COUNTS_BYTES};
+        assert_int_equal(engine_qp_count(s->qp, &s->counter[i], 1u << i), 0);
+    }
 }
 
 void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access, uint32_t inflight)
@@ -153,6 +163,7 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
     s->qp = qp_create(s->qps, &init, &err);
     assert_non_null(s->qp);
     engine_qp_attach(s->e, s->qp);
+    attach_counters(s);
 }
 
 void side_fini(struct side *s)
@@ -463,6 +474,7 @@ void check_same(const struct side *fast, const struct side *slow)
         assert_int_equal(srq_limit(fast->srq), srq_limit(slow->srq));
         assert_int_equal(atomic_load(&fast->srq_taken), atomic_load(&slow->srq_taken));
     }
+    assert_memory_equal(fast->counted, slow->counted, sizeof(fast->counted));
     assert_int_equal(fast->cq.lane[0].overrun, slow->cq.lane[0].overrun);
     assert_int_equal(fast->cq.lane[0].prod, slow->cq.lane[0].prod);
 }

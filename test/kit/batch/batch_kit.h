@@ -53,6 +53,8 @@ struct side {
     uint32_t cq_size, prod, recv_prod, read;
     unsigned cq_events, cq_posted, events, srq_events;
     bool written; /* the host was told so */
+    struct comp_counter counter[QP_COUNTS];
+    struct counter_line counted[QP_COUNTS];
 };
 
 /* The headers of all that is made from now on; at first HDR_IPV4. */
@@ -62,6 +64,11 @@ extern uint32_t batch_type;
 /* The protection domain of the SRQ from which queue pairs made from now on receive; 0, as at first:
  * they have none. */
 extern uint32_t batch_srq_pd;
+
+/* Whether queue pairs made from now on have a counter of each kind of work, and of what; at first
+ * BATCH_COUNTS_NOTHING. */
+enum batch_counts { BATCH_COUNTS_NOTHING, BATCH_COUNTS_WRS, BATCH_COUNTS_BYTES };
+extern enum batch_counts batch_counts;
 
 /* How much further back UDP and all that follows lie in frames of this form than frame_layout.h
  * says. */

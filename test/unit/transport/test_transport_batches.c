@@ -202,6 +202,7 @@ static uint64_t trial(uint64_t seed)
     ns_t now = 1;
 
     batch_form = seed / 16 % 2 ? HDR_IPV4 : (enum hdr_form)(seed / 32 % HDR_FORMS);
+    batch_counts = (enum batch_counts)(seed / 2 % 3);
     batch_type = seed % 5 == 4 ? QPT_UC : seed % 5 == 3 ? QPT_UD : QPT_RC;
     if (seed % 3 == 0)
         psn = PSN_MASK - 20; /* wraps around */
@@ -254,6 +255,7 @@ static void test_same_as_the_general_way(void **state)
         packets += trial(seed);
     batch_form = HDR_IPV4;
     batch_type = QPT_RC;
+    batch_counts = BATCH_COUNTS_NOTHING;
     assert_true(packets > TRIALS * BURSTS); /* most trials transfer data */
 }
 

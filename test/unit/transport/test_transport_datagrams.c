@@ -104,6 +104,7 @@ static void same_completions(struct side *a, struct side *b)
         a->read++;
     }
     assert_null(cq_reader_peek(&b->reader));
+    assert_memory_equal(a->counted, b->counted, sizeof(a->counted));
 }
 
 static unsigned same_frames(struct side *fast, struct side *slow, ns_t now)
@@ -129,6 +130,7 @@ static void trial(uint64_t seed)
     unsigned turns = 0;
 
     batch_form = (enum hdr_form)(seed % HDR_FORMS);
+    batch_counts = (enum batch_counts)(seed / 2 % 3);
     side_init(&fast, 1, 128, ALL_RIGHTS, 0);
     side_init(&slow, 1, 128, ALL_RIGHTS, 0);
     side_init(&peer, 2, 128, ALL_RIGHTS, 0);
@@ -164,6 +166,7 @@ static void test_sent_as_one_by_one(void **state)
         trial(seed);
     batch_type = QPT_RC;
     batch_form = HDR_IPV4;
+    batch_counts = BATCH_COUNTS_NOTHING;
 }
 
 static void begin(struct side *a, struct side *peer)

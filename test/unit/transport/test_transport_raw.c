@@ -737,6 +737,36 @@ static void drop_rules(void **state)
 #name " (mapped)", name, setup_mapped, teardown, NULL \
     }
 
+/* ---- completion counters ---- */
+
+/* Frames that arrive, and receives that the error state flushes. */
+static void receives_are_counted(void **state)
+{
+    struct counter_line line[2] = {0};
+    struct comp_counter c[2] = {{.line = &line[0]}, {.line = &line[1], .bytes = true}};
+    struct fixture *f = *state;
+
+    f->qp = raw_qp_create(f->k, 0, f->cq, NULL);
+    assert_int_equal(engine_qp_count(f->qp->qp, &c[0], QP_COUNT_RECV), -EINVAL); /* in RTS */
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(set_qp(f, (struct qp_attr){.state = QPS_RESET}, QPA_STATE), 0);
+        engine_qp_count_none(f->qp->qp);
+        assert_int_equal(engine_qp_count(f->qp->qp, &c[i], QP_COUNT_RECV), 0);
+        bring_qp_to(f, QPS_RTS);
+        all_to(f, f->qp->qp);
+        atomic_store(&f->qp->shared->rq_prod, 0);
+        for (unsigned slot = 0; slot < 4; slot++)
+            raw_post(f->qp, slot);
+        arrive(f, 100);
+        arrive(f, 1000);
+        assert_int_equal(set_qp(f, (struct qp_attr){.state = QPS_ERR}, QPA_STATE), 0);
+    }
+    assert_int_equal(atomic_load(&line[0].done), 2);
+    assert_int_equal(atomic_load(&line[0].failed), 2);
+    assert_int_equal(atomic_load(&line[1].done), 100 + 1000 + 2 * 14);
+    assert_int_equal(atomic_load(&line[1].failed), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -748,6 +778,8 @@ int main(void)
         CASE_MAPPED(many_in_one_burst),
         CASE(no_entry_no_frame),
         CASE(short_entry_is_kept),
+        CASE(receives_are_counted),
+        CASE_MAPPED(receives_are_counted),
         CASE(every_qp_transition),
         CASE(qp_receives_by_state),
         CASE(qp_reset_forgets),

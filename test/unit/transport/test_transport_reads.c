@@ -313,6 +313,7 @@ static uint64_t trial(uint64_t seed)
     ns_t now = 1;
 
     batch_form = seed / 16 % 2 ? HDR_IPV4 : (enum hdr_form)(seed / 32 % HDR_FORMS);
+    batch_counts = (enum batch_counts)(seed / 2 % 3);
     for (unsigned i = 0; i < 2; i++)
         chain_init(&pair[i], i, &n);
     for (unsigned burst = 0; burst < BURSTS && works(&pair[0].a); burst++) {
@@ -336,6 +337,7 @@ static void test_same_as_the_general_way(void **state)
     for (uint64_t seed = 1; seed <= TRIALS; seed++)
         packets += trial(seed);
     batch_form = HDR_IPV4;
+    batch_counts = BATCH_COUNTS_NOTHING;
     assert_true(packets > TRIALS * BURSTS); /* most trials transfer data */
 }
 
