@@ -146,6 +146,10 @@ enum ctl_type {
     /* open_qp -> open_qp: another handle of an XRC target queue pair, which ends with its last one.
        -EINVAL: the domain has no such queue pair of this user's */
     CTL_OPEN_QP,
+    CTL_CREATE_COUNTER,  /* create_counter -> create_counter (+ fd: see ctl_place) */
+    CTL_DESTROY_COUNTER, /* destroy -> destroy; -EBUSY while queue pairs have it */
+    CTL_ATTACH_COUNTER,  /* attach_counter; -EINVAL: the queue pair is not in RESET or INIT; -EBUSY:
+                            some of this work of the queue pair has a counter */
 };
 
 struct ctl_device {
@@ -163,7 +167,8 @@ struct ctl_device {
     uint32_t max_wq, max_rwq_ind, max_rwq_ind_size; /* 0: this application may not use them */
     uint64_t max_dm_size;
     uint32_t max_mcast_join;
-    uint32_t features; /* that connections may have, if their peers do: ece.h */
+    uint32_t features;    /* that connections may have, if their peers do: ece.h */
+    uint32_t max_counter; /* completion counters; 0: a daemon that has none */
 };
 
 struct ctl_port {
@@ -465,6 +470,22 @@ struct ctl_alloc_dm {
     struct ctl_place place;
 };
 
+enum ctl_counter_type { CTL_COUNTER_WRS = 0, CTL_COUNTER_BYTES = 1 }; /* enum ibv_comp_cntr_type */
+
+/* A completion counter; its segment has `lanes` of struct counter_line. */
+struct ctl_create_counter {
+    uint32_t type;          /* enum ctl_counter_type */
+    uint32_t handle, lanes; /* reply */
+    uint32_t reserved;
+    struct ctl_place place;
+};
+
+struct ctl_attach_counter {
+    uint32_t qpn, counter; /* qpn: not a handle that CTL_OPEN_QP returned */
+    uint32_t what;         /* enum qp_count */
+    uint32_t reserved;
+};
+
 enum ctl_import_kind { CTL_IMPORT_PD, CTL_IMPORT_MR, CTL_IMPORT_DM };
 
 /* An object of the connection that this one has joined. */
@@ -588,6 +609,8 @@ struct ctl_msg {
         struct ctl_open_xrcd open_xrcd;
         struct ctl_alloc_mw alloc_mw;
         struct ctl_alloc_dm alloc_dm;
+        struct ctl_create_counter create_counter;
+        struct ctl_attach_counter attach_counter;
         struct ctl_import import;
         struct ctl_mcast mcast;
         struct ctl_create_wq create_wq;

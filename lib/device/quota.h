@@ -30,8 +30,9 @@ enum quota_kind {
     QUOTA_RWQ_IND,
     QUOTA_FLOW,
     QUOTA_DM,
-    QUOTA_GROUP, /**< a multicast group that queue pairs of a connection are in */
-    QUOTA_JOIN,  /**< a queue pair's membership in a multicast group */
+    QUOTA_COUNTER, /**< a completion counter */
+    QUOTA_GROUP,   /**< a multicast group that queue pairs of a connection are in */
+    QUOTA_JOIN,    /**< a queue pair's membership in a multicast group */
     QUOTA_DEVICE_KINDS,
     /* Of the daemon. */
     QUOTA_CONNECTION = QUOTA_DEVICE_KINDS,

@@ -15,7 +15,8 @@ MESSAGE, WRITE, POLL, CLOSE, POST, CONTROL, MAD, FRAME, ADD_PORT = range(9)
  CM_DESTROY_ID, CM_BIND, CM_RESOLVE_ADDR, CM_RESOLVE_ROUTE, CM_QUERY, CM_LISTEN, CM_CONNECT, CM_ACCEPT, CM_REJECT,
  CM_ESTABLISH, CM_DISCONNECT, CM_NOTIFY, CM_QP_ATTR, CM_SET_OPTION, CM_MIGRATE, CM_JOIN, CM_LEAVE,
  RAISE_CQ, RESIZE_CQ, RESIZE_CQ_DONE, ALLOC_DM, FREE_DM, QUERY_FLOW, MODIFY_CQ,
- JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT, FAULT, OPEN_QP) = range(1, 79)
+ JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT, FAULT, OPEN_QP,
+ CREATE_COUNTER, DESTROY_COUNTER, ATTACH_COUNTER) = range(1, 82)
 TCP, UDP = 0x0106, 0x0111  # port spaces
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
 CM_PORT = 7471
@@ -130,6 +131,21 @@ def services():
                handle(DEALLOC_MW, which + 1) + poll())
         yield bound + post(1, 7, which=which) + post(0, 0, which=which | 64, length=1) + poll() + bytes([CLOSE, 0])
         yield bound + post(1, 128) + post(0, 9, which=which, length=1) + poll() + post(0, 15, which=which | 64) + poll()
+
+
+def attach(qpn, counter, what):
+    return message(ATTACH_COUNTER, struct.pack("<3I", qpn, counter, what))
+
+
+def counters(base):
+    """Counters of work requests and of bytes, of two queue pairs that do all kinds of work, and fail in the end."""
+    made = base + message(CREATE_COUNTER, struct.pack("<I", 0)) + message(CREATE_COUNTER, struct.pack("<I", 1))
+    made += attach(16, 1, 0x15) + attach(16, 2, 0x2a) + attach(17, 1, 0x3f) + attach(17, 2, 1)
+    made += connect(16, 17) + connect(17, 16) + attach(16, 1, 1)
+    used = made + post(1, 128) * 3 + b"".join(post(0, op) + poll() for op in (0, 1, 2, 3, 4, 6))
+    yield used + handle(DESTROY_COUNTER, 1) + modify(17, STATE, ERR) + post(0, 0) * 2 + poll() + handle(DESTROY_QP, 16)
+    yield used + post(0, 0, which=64, length=1) + poll() + handle(DESTROY_QP, 17) + handle(DESTROY_COUNTER, 2) + poll()
+    yield used + bytes([CLOSE, 0]) + poll()
 
 
 def create_wq(srq=0, client=0, first=1):
@@ -324,10 +340,11 @@ def corpus():
     pair = objects() + connect(16, 17) + connect(17, 16)
     receive = post(1, 128) * 2
     yield from services()
+    yield from counters(objects())
     yield from raw_packets()
     yield from hot_regions(pair)
     yield from connections()
-    for kind in range(FAULT + 1):
+    for kind in range(ATTACH_COUNTER + 1):
         yield message(OPEN, b"\0\0\0\0") + message(kind, b"\1\0\0\0" * 8)
         yield objects() + message(kind, b"\1\0\0\0" * 8) + message(kind, b"\x10\0\0\0")
     for cqe in (1, 3, 64, 1 << 22, 0, 1 << 23):

@@ -38,7 +38,8 @@ RAISE_CQ = HOT_MRS + 21  # after 20 messages of rdma_cm
 QUERY_FLOW = RAISE_CQ + 5
 MODIFY_CQ = QUERY_FLOW + 1
 JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT, FAULT, OPEN_QP = range(MODIFY_CQ + 1, MODIFY_CQ + 9)
-LAST = OPEN_QP
+CREATE_COUNTER, DESTROY_COUNTER, ATTACH_COUNTER = range(OPEN_QP + 1, OPEN_QP + 4)
+LAST = ATTACH_COUNTER
 RC, UC, UD, RAW, XRC_SEND, XRC_RECV = 2, 3, 4, 8, 9, 10
 HUGE = (1 << 32) - 1
 
@@ -361,6 +362,42 @@ def raw_packets(daemon):
         refused(client, CREATE_RWQ_IND, struct.pack("<II", 0, size) + struct.pack("<H", wqs[0]) * 128)
     for kind, handle in ((DESTROY_WQ, wqs[0]), (DESTROY_RWQ_IND, table), (DESTROY_QP, spread), (DESTROY_SRQ, srq)):
         refused(client, kind, struct.pack("<I", handle))  # in use
+    serves(daemon)
+    client.close()
+    other.close()
+    await_clean(daemon)
+
+
+def counters(daemon):
+    """The same for completion counters, and what queue pairs have them for."""
+    client, other = Client(daemon), Client(daemon)
+    pd, cq = client.handle(ALLOC_PD), client.create_cq()
+    qp = client.create_qp(pd, cq)
+
+    def create(kind):
+        return struct.unpack_from("<I", client.must(CREATE_COUNTER, struct.pack("<I", kind)), 4)[0]
+
+    def refused(who, kind, *words):
+        if who.call(kind, struct.pack(f"<{len(words)}I", *words))[0] >= 0:
+            raise kit.Failure(f"message {kind}: {words} is accepted")
+
+    made = create(0), create(1)
+    for handle in {0, 1, 77, HUGE, 1 << 31, pd, cq, qp} - set(made):
+        refused(client, DESTROY_COUNTER, handle)
+        refused(client, ATTACH_COUNTER, qp, handle, 1)
+        if handle != qp:
+            refused(client, ATTACH_COUNTER, handle, made[0], 1)
+    for handle in made:
+        refused(other, DESTROY_COUNTER, handle)
+        refused(other, ATTACH_COUNTER, qp, handle, 1)
+    for what in (0, 64, HUGE):
+        refused(client, ATTACH_COUNTER, qp, made[0], what)
+    for kind in (2, HUGE):
+        refused(client, CREATE_COUNTER, kind)
+    client.must(ATTACH_COUNTER, struct.pack("<3I", qp, made[0], 1))
+    refused(client, ATTACH_COUNTER, qp, made[1], 3)
+    refused(client, DESTROY_COUNTER, made[0])
+    client.must(DESTROY_COUNTER, struct.pack("<I", made[1]))
     serves(daemon)
     client.close()
     other.close()
@@ -818,9 +855,9 @@ def main():
     parser.add_argument("--build", required=True)
     kit.die_on_signals()
     build = kit.Build(parser.parse_args().build)
-    tests = (framing, garbage, services, raw_packets, racing, deaf, killed, killed_with_child, shared_memory, holes, many,
-             used_again, out_of_descriptors, silent_files, second_daemon, command_line, permissions, group_without_rights,
-             another_user, asleep)
+    tests = (framing, garbage, services, raw_packets, counters, racing, deaf, killed, killed_with_child, shared_memory, holes,
+             many, used_again, out_of_descriptors, silent_files, second_daemon, command_line, permissions,
+             group_without_rights, another_user, asleep)
     daemon = kit.Daemon(build, kit.scratch_folder(), arguments=(kit.FIXED_LOOPBACK, "--workers", "2", "--mode", "0666"))
     daemon.unused = unused(daemon)
     report = kit.Tap(len(tests) + 1)

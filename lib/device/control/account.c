@@ -33,6 +33,7 @@ static const struct {
     [QUOTA_RWQ_IND] = {"rwq_tables", LIMIT_RWQ_IND, 4, 0, LIMIT_SESSION_RWQ_IND},
     [QUOTA_FLOW] = {"flows", LIMIT_FLOW, 4, 0, LIMIT_SESSION_FLOW},
     [QUOTA_DM] = {"dms", LIMIT_DM, 4, 0, 0},
+    [QUOTA_COUNTER] = {"counters", LIMIT_COUNTER, 4, 0, 0},
     [QUOTA_GROUP] = {"groups", LIMIT_GROUP, 4, 0, 0},
     [QUOTA_JOIN] = {"joins", LIMIT_JOIN, 4, 0, 0},
     [QUOTA_CONNECTION] = {"connections", 0, 1, LIMIT_USER_CONNECTION, 0},

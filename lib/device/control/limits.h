@@ -13,9 +13,9 @@
 #define LIMIT_RD_ATOM 128u
 /* Each queue pair is charged for this many; for more when they are asked for. */
 #define RD_ATOM_INCLUDED 16u
-#define LIMIT_MR_SIZE (UINT64_C(1) << 40)
-#define LIMIT_PD      65536u
-#define LIMIT_CQ      65536u
+#define LIMIT_MR_SIZE    (UINT64_C(1) << 40)
+#define LIMIT_PD         65536u
+#define LIMIT_CQ         65536u
 #ifdef UROCE_FUZZ
 #define LIMIT_KEY 4096u /* each input has tables of its own */
 #else
@@ -30,6 +30,7 @@
 #define LIMIT_SRQ     (SRQ_TABLE_SLOTS - 1)
 #define LIMIT_XRCD    65536u
 #define LIMIT_DM      65536u
+#define LIMIT_COUNTER 65536u
 #define LIMIT_DM_SIZE (UINT64_C(64) << 20)
 #define LIMIT_GROUP   NET_GROUP_MAX
 #define LIMIT_WQ      (WQ_TABLE_SLOTS - 1)

@@ -60,6 +60,7 @@ int query_device(struct session *sn, struct ctl_call *call)
         .max_mcast_grp = most(sn, QUOTA_GROUP),
         .max_mcast_join = most(sn, QUOTA_JOIN),
         .max_mr_size = LIMIT_MR_SIZE,
+        .max_counter = most(sn, QUOTA_COUNTER),
         .max_dm_size = dm_max_size(sn),
         .workers = sn->rnic->workers,
         .features = d->selective ? ECE_KEPT_MAPS : 0,

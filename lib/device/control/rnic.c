@@ -204,7 +204,7 @@ static int create_tables(struct device *d)
         [OBJ_PD] = LIMIT_PD, [OBJ_MR] = LIMIT_MR,           [OBJ_CHANNEL] = LIMIT_CHANNEL,
         [OBJ_CQ] = LIMIT_CQ, [OBJ_MW] = LIMIT_MW,           [OBJ_XRCD] = LIMIT_XRCD,
         [OBJ_AH] = LIMIT_AH, [OBJ_RWQ_IND] = LIMIT_RWQ_IND, [OBJ_FLOW] = LIMIT_FLOW,
-        [OBJ_DM] = LIMIT_DM, [OBJ_QP_HANDLE] = LIMIT_QP};
+        [OBJ_DM] = LIMIT_DM, [OBJ_QP_HANDLE] = LIMIT_QP,    [OBJ_COUNTER] = LIMIT_COUNTER};
     uint64_t secret[SECRETS][2];
     int err = make_secrets(d->rnic, secret);
 

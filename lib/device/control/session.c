@@ -16,6 +16,7 @@
 #include "control/session_state.h"
 #include "control/socket_end.h"
 #include "objects/ah.h"
+#include "objects/counter_object.h"
 #include "objects/cq_channel.h"
 #include "objects/dm.h"
 #include "objects/flow.h"
@@ -127,9 +128,9 @@ bool session_process_ended(struct session *sn)
 static bool free_some_objects(struct session *sn, const struct slice *s)
 {
     static bool (*const free_some[])(struct session * sn, const struct slice *s) = {
-        qp_handles_free_some, qp_free_some, rwq_ind_free_some, wq_free_some, srq_free_some,
-        xrcd_free_some,       cq_free_some, channel_free_some, ah_free_some, mw_free_some,
-        mr_free_some,         dm_free_some, pd_free_some};
+        qp_handles_free_some, qp_free_some, rwq_ind_free_some, wq_free_some,     srq_free_some,
+        xrcd_free_some,       cq_free_some, channel_free_some, ah_free_some,     mw_free_some,
+        mr_free_some,         dm_free_some, pd_free_some,      counter_free_some};
 
     if (cm_ids_free_some(sn, s) || cm_channels_free_some(sn, s))
         return true;
@@ -205,6 +206,9 @@ static const struct {
     [CTL_RESIZE_CQ_DONE] = {cq_resize_done, false, 0},
     [CTL_ALLOC_DM] = {dm_alloc, false, 0},
     [CTL_FREE_DM] = {dm_free, false, 0},
+    [CTL_CREATE_COUNTER] = {counter_create, false, 0},
+    [CTL_DESTROY_COUNTER] = {counter_destroy, false, 0},
+    [CTL_ATTACH_COUNTER] = {counter_attach, false, 0},
     [CTL_CREATE_QP] = {qp_object_create, false, 0},
     [CTL_CREATE_QP_IN] = {qp_object_create_in, false, 0},
     [CTL_MODIFY_QP] = {qp_object_modify, false, 0},

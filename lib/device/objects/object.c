@@ -36,6 +36,7 @@ static const struct {
     [OBJ_FLOW] = {QUOTA_FLOW, 0, 3072},
     [OBJ_DM] = {QUOTA_DM, 0, 256},
     [OBJ_QP_HANDLE] = {QUOTA_MEMORY, 0, 256}, /* and what qp_open.c charges */
+    [OBJ_COUNTER] = {QUOTA_COUNTER, 0, 256},
     [OBJ_CM_CHANNEL] = {QUOTA_DESCRIPTOR, 0, SOCKET_MEMORY},
     [OBJ_CM_ID] = {QUOTA_CM_ID, 0, CM_ID_MEMORY},
 };

@@ -33,6 +33,7 @@ enum object_kind {
     OBJ_FLOW,
     OBJ_DM,
     OBJ_QP_HANDLE,
+    OBJ_COUNTER,
     OBJ_DEVICE_KINDS,
     /* Of the connection manager, whether or not the session has a device. */
     OBJ_CM_CHANNEL = OBJ_DEVICE_KINDS,

@@ -14,6 +14,7 @@
 #include "ece.h"
 #include "net/resolve.h"
 #include "objects/agree.h"
+#include "objects/counter_object.h"
 #include "objects/cq_channel.h"
 #include "objects/db_slot.h"
 #include "objects/local_peer.h"
@@ -561,6 +562,7 @@ static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
         LIST_REMOVE(q, of_pd);
     qp_totals_add(&sn->device->past_qps, q->dp.qp);
     qp_free(q->dp.qp);
+    counters_released(q);
     uncharge_memory(sn, q, q->memory);
     count_parts(q, -1);
     slab_gone = q->left ? 0 : slab_free(&sn->slabs, &q->segment);

@@ -10,6 +10,7 @@
 #include "session.h"
 #include "worker.h"
 
+struct counter_object;
 struct device;
 
 /* Why a queue pair is on its worker (steer.c). */
@@ -50,7 +51,8 @@ struct qp_object {
     LIST_HEAD(, qp_handle) handles; /* an XRC target's, besides its creator's: qp_open.h */
     bool left;                      /* its creator has closed it, but handles remain */
     _Atomic uint32_t nothing;       /* XRC target: the producer index of its queues */
-    LIST_ENTRY(qp_object) of_pd; /* UD: pd.datagram_qps */
+    LIST_ENTRY(qp_object) of_pd;    /* UD: pd.datagram_qps */
+    struct counter_object *counter[QP_COUNTS]; /* by bit of enum qp_count; or NULL */
     bool sq_sig_all;
     uint8_t end_tries; /* requests to reset or destroy it in a row that found its port full */
     uint32_t ece;      /* ctl_modify_qp.ece, until it is reset */

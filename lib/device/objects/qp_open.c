@@ -7,6 +7,7 @@
 #include "control/async.h"
 #include "control/session_state.h"
 #include "invariant.h"
+#include "objects/counter_object.h"
 #include "objects/db_slot.h"
 #include "objects/xrcd.h"
 
@@ -184,6 +185,7 @@ static void move_qp(struct worker *w, void *arg)
     dq->ctx = &m->to->ctx[0];
     dq->by_worker = m->to->by_worker;
     dq->slot = m->slot;
+    engine_qp_count_none(dq->qp);
     engine_qp_set_shares(qp_object_engine(m->q), dq->qp, m->to->program->share);
 }
 
@@ -224,6 +226,7 @@ static void hand_over(struct qp_object *q)
     uint32_t old = q->dp.slot;
 
     qp_object_call(q, move_qp, &m);
+    counters_released(q); /* they are the creator's */
     dp_slots_set(&from->slots, old, NULL);
     dp_slots_set(&m.to->slots, m.slot, &q->dp);
     db_slot_free(from, old);

@@ -315,6 +315,7 @@ json_t *show_session(const struct session *sn)
     json_object_set_new(o, "wqs", show_number(sn->count[OBJ_WQ]));
     json_object_set_new(o, "rwq_tables", show_number(sn->count[OBJ_RWQ_IND]));
     json_object_set_new(o, "dms", show_number(sn->count[OBJ_DM]));
+    json_object_set_new(o, "counters", show_number(sn->count[OBJ_COUNTER]));
     json_object_set_new(o, "flows", show_number(sn->count[OBJ_FLOW]));
     return o;
 }

@@ -67,6 +67,13 @@ static int create_dm(struct client *c, uint32_t *handle)
     return make(c, CTL_ALLOC_DM, &m, &m.alloc_dm.handle, handle);
 }
 
+static int create_counter(struct client *c, uint32_t *handle)
+{
+    struct ctl_msg m = {.create_counter = {.type = CTL_COUNTER_BYTES}};
+
+    return make(c, CTL_CREATE_COUNTER, &m, &m.create_counter.handle, handle);
+}
+
 static int create_cq(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {.create_cq = {.cqe = 16}};
@@ -173,6 +180,7 @@ const struct maker makers[QUOTA_MAKERS] = {
     {"mr", QUOTA_MR, create_mr, CTL_DEREG_MR, false},
     {"mw", QUOTA_MW, create_mw, CTL_DEALLOC_MW, false},
     {"dm", QUOTA_DM, create_dm, CTL_FREE_DM, false},
+    {"counter", QUOTA_COUNTER, create_counter, CTL_DESTROY_COUNTER, false},
     {"channel", QUOTA_CHANNEL, create_channel, CTL_DESTROY_CHANNEL, false},
     {"cq", QUOTA_CQ, create_cq, CTL_DESTROY_CQ, false},
     {"srq", QUOTA_SRQ, create_srq, CTL_DESTROY_SRQ, false},

@@ -29,7 +29,7 @@ struct maker {
     bool raw; /* is for owners only */
 };
 
-#define QUOTA_MAKERS 15
+#define QUOTA_MAKERS 16
 extern const struct maker makers[QUOTA_MAKERS];
 
 /* A request; m is the reply too. */
