@@ -238,6 +238,7 @@ static bool destroys(enum ctl_type type)
     case CTL_DESTROY_FLOW:
     case CTL_RESIZE_CQ_DONE:
     case CTL_FREE_DM:
+    case CTL_DESTROY_COUNTER:
     case CTL_UNIMPORT:
         return true;
     default:

@@ -47,7 +47,7 @@ def headers(root, build):
     """A program that is compiled with the distribution's headers, over the build there, and over the one here."""
     root.must("meson test -C build --no-rebuild shim-later", 120)
     done = subprocess.run([SOURCE / "test/shim/run_later.py", "--build", build, "--headers", root.path / "usr/include",
-                           SOURCE / "test/shim/later_abi.c"], capture_output=True, text=True, timeout=120)
+                           SOURCE / "test/shim/later_abi.c", SOURCE / "test/shim/later_counters.c"], capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise kit.Failure("\n".join(line for line in done.stdout.splitlines() if not line.startswith("ok ")) + done.stderr)
 

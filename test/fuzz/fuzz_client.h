@@ -28,6 +28,7 @@ struct fuzz_app {
     struct ibv_rwq_ind_table *table;
     struct ibv_flow *flow;
     struct ibv_dm *dm;
+    struct later_comp_cntr *counter;
     struct ibv_td *td;
     struct ibv_pd *parent;
     struct ibv_xrcd *xrcd;
@@ -69,6 +70,7 @@ enum ex_action {
     EX_BUF,
     EX_NAMES,
     EX_MCAST,
+    EX_COUNTER,
     EX_COUNT
 };
 

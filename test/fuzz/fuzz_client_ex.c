@@ -9,12 +9,27 @@
 
 #include "fuzz_client.h"
 
-/* Since rdma-core 64; Debian 12's headers do not have them. */
+/* Since rdma-core 64 and 65; Debian 12's headers do not have them. */
 struct later_buf;
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct later_buf **out);
 void ibv_free_buf(struct later_buf *buf);
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct later_buf *buf, void *addr, size_t length,
                               int access);
+struct later_comp_cntr;
+struct later_comp_cntr_init_attr {
+    uint32_t comp_mask, type, flags;
+};
+struct later_qp_attach_comp_cntr_attr {
+    uint32_t comp_mask, op_mask;
+};
+struct later_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
+                                             struct later_comp_cntr_init_attr *attr);
+int ibv_destroy_comp_cntr(struct later_comp_cntr *cntr);
+int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct later_comp_cntr *cntr,
+                            struct later_qp_attach_comp_cntr_attr *attr);
+int ibv_set_comp_cntr(struct later_comp_cntr *cntr, uint64_t value);
+int ibv_read_comp_cntr(struct later_comp_cntr *cntr, uint64_t *value);
+int ibv_read_err_comp_cntr(struct later_comp_cntr *cntr, uint64_t *value);
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
 
 /* ---- completion queues ---- */
@@ -314,6 +329,27 @@ static void use_dm(unsigned i, uint8_t which)
     }
 }
 
+static void use_counter(unsigned i, uint8_t which)
+{
+    struct later_comp_cntr_init_attr attr = {.type = which & 1};
+    struct later_qp_attach_comp_cntr_attr attach = {0};
+    uint64_t value;
+
+    if (!app.counter) {
+        app.counter = ibv_create_comp_cntr(app.ctx, &attr);
+    } else if (which >> 6 == 1) {
+        attach.op_mask = take(&in);
+        if (app.qp[i])
+            ibv_qp_attach_comp_cntr(app.qp[i], app.counter, &attach);
+    } else if (which >> 6 == 2) {
+        ibv_set_comp_cntr(app.counter, take(&in));
+        ibv_read_comp_cntr(app.counter, &value);
+        ibv_read_err_comp_cntr(app.counter, &value);
+    } else if (is_gone(ibv_destroy_comp_cntr(app.counter))) {
+        app.counter = NULL;
+    }
+}
+
 static void use_buf(void)
 {
     struct later_buf *buf;
@@ -495,6 +531,9 @@ void ex_act(enum ex_action action, uint8_t which)
     case EX_NAMES:
         ask_names(which);
         break;
+    case EX_COUNTER:
+        use_counter(i, which);
+        break;
     default:
         use_mcast(i);
     }
@@ -515,6 +554,8 @@ void ex_drop_used(void)
             app.wq[i] = NULL;
     if (app.dm && is_gone(ibv_free_dm(app.dm)))
         app.dm = NULL;
+    if (app.counter && is_gone(ibv_destroy_comp_cntr(app.counter)))
+        app.counter = NULL;
     if (app.xrcd && is_gone(ibv_close_xrcd(app.xrcd)))
         app.xrcd = NULL;
     if (app.parent && is_gone(ibv_dealloc_pd(app.parent)))

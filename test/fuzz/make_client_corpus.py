@@ -7,7 +7,7 @@ import corpus_folder
 
 (OPEN, CLOSE, QUERY, PD, MR, CHANNEL, CQ, QP, SRQ, CONNECT, MODIFY, POST, POLL, EVENTS, WRITE, EVENT, WORK, END, AH_MW,
  RESIZE_SRQ, EX_CQ, EX_READ, EX_RESIZE_CQ, EX_QP, EX_SEND, EX_WQ, EX_MODIFY_WQ, EX_TABLE, EX_RSS_QP, EX_FLOW, EX_DM,
- EX_PARENT, EX_XRCD, EX_REREG, EX_BIND, EX_AH, EX_BUF, EX_NAMES, EX_MCAST) = range(39)
+ EX_PARENT, EX_XRCD, EX_REREG, EX_BIND, EX_AH, EX_BUF, EX_NAMES, EX_MCAST, EX_COUNTER) = range(40)
 RC, UC, UD = range(3)
 RESET, ERR = 0, 6
 RECV, INLINE, SHARED = 32, 64, 128
@@ -81,6 +81,11 @@ def younger():
                        act(EX_FLOW))
     yield (base + act(EX_DM) + act(EX_DM, 1, 0, 0) + act(EX_DM, 128, 0, 0, 0, 16) + act(EX_DM, 64) + act(MR, 1) +
            act(EX_DM, 64))
+    counter = opened() + act(PD) + act(CQ, 0) + act(EX_COUNTER) + act(EX_QP, 0, 0, 16) + act(EX_COUNTER, 64, 63)
+    yield counter + act(EX_COUNTER, 64, 1) + act(EX_COUNTER, 128, 9) + act(EX_COUNTER, 192)
+    for at in range(8, 48, 4):
+        answer = changed(*((at + n, 255) for n in range(4)))
+        yield opened() + act(PD) + act(EX_COUNTER, answer=answer) + act(EX_COUNTER, 128, 1) + act(EX_COUNTER, 192)
     yield (base + act(EX_PARENT) + act(EX_PARENT, 64) + act(EX_CQ, 2, 7) + act(EX_QP, 2, 0, 15) + act(EX_XRCD, 0, 7) +
            act(QP, 3, 33))
     yield base + act(EX_BUF, 0, 0, 16) + act(EX_BUF, 0, 0, 16, answer=LEAST) + act(EX_BUF)

@@ -62,21 +62,6 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
 #endif
 
 #if !HAVE_CNTR
-struct ibv_comp_cntr;
-struct ibv_comp_cntr_init_attr {
-    uint32_t comp_mask;
-    int type;
-    uint32_t flags;
-};
-struct ibv_comp_cntr_caps {
-    uint64_t max_value;
-    uint32_t max_counters;
-    uint32_t supported_qp_attach_ops;
-};
-int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
-                              size_t caps_size);
-struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
-                                           struct ibv_comp_cntr_init_attr *attr);
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
 #endif
 
@@ -152,16 +137,6 @@ static void names(void)
     point(!strcmp(ibv_wr_opcode_str(IBV_WR_SEND), "send") &&
               !strcmp(ibv_wr_opcode_str((enum ibv_wr_opcode)1000), "unknown"),
           "work requests have names");
-}
-
-static void counters(void)
-{
-    struct ibv_comp_cntr_init_attr attr = {0};
-    struct ibv_comp_cntr_caps caps;
-
-    errno = 0;
-    point(!ibv_create_comp_cntr(ctx, &attr) && errno == EOPNOTSUPP, "no completion counters");
-    point(_ibv_query_comp_cntr_caps(ctx, &caps, sizeof(caps)) == EOPNOTSUPP, "nor their limits");
 }
 
 /* ---- registration ---- */
@@ -350,7 +325,6 @@ int main(void)
     sizes();
     speed();
     names();
-    counters();
     registration();
     buffers();
     point(!ibv_dealloc_pd(pd) && !ibv_close_device(ctx), "all objects end");

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""later_abi, compiled with the headers of several versions of rdma-core, over a loopback daemon. TAP.
+"""Programs compiled with the headers of several versions of rdma-core, over a loopback daemon. TAP.
 
-usage: run_later.py --build DIR --compiler 'COMMAND' [--headers DIR]... LATER_ABI.C
+usage: run_later.py --build DIR --compiler 'COMMAND' [--headers DIR]... LATER_ABI.C [LATER_COUNTERS.C]
 
 --headers: a folder with infiniband/verbs.h, and rdma/ where that version has one; without, the system's headers."""
 import argparse
@@ -20,9 +20,10 @@ FEATURES = {"HAVE_DMAH": "ibv_reg_mr_ex(", "HAVE_SPEED": "ibv_query_port_speed("
 SYSTEM = "/usr/include"
 
 
-def compile_program(arguments, headers, folder, number):
+def compile_program(arguments, source, headers, folder, number):
     """The program; the other headers of the folder stay out."""
-    only = os.path.join(folder, f"headers{number}")
+    name_of_it = os.path.basename(source).removesuffix(".c")
+    only = os.path.join(folder, f"headers{number}.{name_of_it}")
     os.mkdir(only)
     for name in ("infiniband", "rdma"):
         if os.path.isdir(os.path.join(headers, name)):
@@ -30,9 +31,9 @@ def compile_program(arguments, headers, folder, number):
     with open(os.path.join(only, "infiniband", "verbs.h")) as text:
         verbs = text.read()
     flags = [f"-D{name}={int(function in verbs)}" for name, function in FEATURES.items()]
-    program = os.path.join(folder, f"later_abi{number}")
+    program = os.path.join(folder, f"{name_of_it}{number}")
     library = os.path.join(arguments.build, "lib", "verbs", "libibverbs.so.1")
-    command = [*shlex.split(arguments.compiler), "-std=gnu11", "-Wall", "-Werror", "-isystem", only, *flags, arguments.source,
+    command = [*shlex.split(arguments.compiler), "-std=gnu11", "-Wall", "-Werror", "-isystem", only, *flags, source,
                "-o", program, library]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -45,14 +46,14 @@ def region(daemon, address):
 
 
 def points(daemon, program, label):
-    """Its points, and that its buffer is mapped before it is used."""
+    """Its points, and that a buffer that it tells of is mapped before it is used."""
     process = subprocess.Popen([program], env=daemon.environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        mr, lines = None, []
+        mr, told, lines = None, False, []
         for line in process.stdout:
             lines.append(line.rstrip())
             if line.startswith("# registered "):
-                mr = region(daemon, line.split()[2])
+                mr, told = region(daemon, line.split()[2]), True
                 process.stdin.write("\n")
                 process.stdin.flush()
         status = process.wait(20)
@@ -60,9 +61,18 @@ def points(daemon, program, label):
         process.kill()
     results = [(line.startswith("ok "), f"{line.split(' - ', 1)[1]}, {label}", []) for line in lines
                if line.startswith(("ok ", "not ok "))]
-    mapped = mr is not None and (mr["backend"], mr["why"], mr["uses"]) == ("mapped", "shared", 0)
-    return results + [(mapped, f"the buffer is mapped at once, {label}", [str(mr)]),
-                      (status == 0, f"all points were reached, {label}", lines)]
+    if told:
+        mapped = mr is not None and (mr["backend"], mr["why"], mr["uses"]) == ("mapped", "shared", 0)
+        results.append((mapped, f"the buffer is mapped at once, {label}", [str(mr)]))
+    return results + [(status == 0, f"all points were reached, {label}", lines)]
+
+
+def run_with(arguments, daemon, source, headers, folder, number):
+    try:
+        program, has = compile_program(arguments, source, headers, folder, number)
+    except (kit.Failure, OSError) as problem:
+        return [(False, f"compiles with {headers}", str(problem).splitlines())]
+    return [(True, f"compiles with {headers}: {has}", []), *points(daemon, program, f"headers {number}")]
 
 
 def main():
@@ -70,7 +80,7 @@ def main():
     options.add_argument("--build", required=True)
     options.add_argument("--compiler", default="cc")
     options.add_argument("--headers", action="append", default=[])
-    options.add_argument("source")
+    options.add_argument("sources", nargs="+", metavar="source")
     arguments = options.parse_args()
     kit.die_on_signals()
     folder = kit.scratch_folder()
@@ -78,14 +88,8 @@ def main():
     results = []
     try:
         for number, headers in enumerate(arguments.headers or [SYSTEM]):
-            label = f"headers {number}"
-            try:
-                program, has = compile_program(arguments, headers, folder, number)
-            except (kit.Failure, OSError) as problem:
-                results.append((False, f"compiles with {headers}", str(problem).splitlines()))
-                continue
-            results.append((True, f"compiles with {headers}: {has}", []))
-            results += points(daemon, program, label)
+            for source in arguments.sources:
+                results += run_with(arguments, daemon, source, headers, folder, number)
         results.append((daemon.alive(), "uroced survives", [daemon.log()]))
     finally:
         daemon.stop()

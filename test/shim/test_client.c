@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "client_counter.h"
 #include "client_cq.h"
 #include "client_mr.h"
 #include "mr.h"
@@ -303,6 +304,57 @@ static void failed_mappings_are_tried_again(void **state)
     close(fd);
 }
 
+/* The answers to a request for a counter, and to one that destroys it if it is refused. */
+static int create_counter(struct said *s, struct client_counter *counter, uint32_t lanes,
+                          uint64_t offset, int fd)
+{
+    static struct client c;
+    struct ctl_msg m = {.magic = CTL_MAGIC,
+                        .version = CTL_VERSION,
+                        .type = CTL_CREATE_COUNTER,
+                        .seq = s->conn.seq + 1,
+                        .create_counter = {.handle = 7, .lanes = lanes}};
+    int err;
+
+    m.create_counter.place = (struct ctl_place){.slab = 5, .offset = offset};
+    assert_int_equal(ctl_send(s->daemon, &m, &fd, fd >= 0, 0), 0);
+    m = (struct ctl_msg){.magic = CTL_MAGIC,
+                         .version = CTL_VERSION,
+                         .type = CTL_DESTROY_COUNTER,
+                         .seq = s->conn.seq + 2};
+    assert_int_equal(ctl_send(s->daemon, &m, NULL, 0, 0), 0);
+    c.conn = s->conn;
+    c.slabs = s->slabs;
+    err = client_counter_create(&c, counter, CTL_COUNTER_WRS);
+    if (!err)
+        assert_int_equal(client_counter_destroy(counter), 0);
+    s->conn = c.conn;
+    s->slabs = c.slabs;
+    return err;
+}
+
+/* A counter's lines are in its slab, one for each worker that there may be. */
+static void strange_counters_are_refused(void **state)
+{
+    int fd = sealed_memfd(F_SEAL_SHRINK);
+    struct client_counter counter;
+    struct said s;
+
+    said_open(&s);
+    assert_int_equal(create_counter(&s, &counter, 2, LEN - 128, fd), 0);
+    assert_int_equal(counter.reader.lines, 2);
+    assert_int_equal(counter_reader_get(&counter.reader, COUNTER_DONE), 0);
+    assert_int_equal(create_counter(&s, &counter, 2, LEN - 64, -1), -EIO);
+    assert_int_equal(create_counter(&s, &counter, 1, LEN - 64, -1), 0);
+    assert_int_equal(create_counter(&s, &counter, 1, LEN, -1), -EIO);
+    assert_int_equal(create_counter(&s, &counter, 0, 0, -1), -EIO);
+    assert_int_equal(create_counter(&s, &counter, CTX_WORKERS_MAX, 0, -1), 0);
+    assert_int_equal(create_counter(&s, &counter, CTX_WORKERS_MAX + 1, 0, -1), -EIO);
+    assert_int_equal(create_counter(&s, &counter, UINT32_MAX, 0, -1), -EIO);
+    said_close(&s);
+    close(fd);
+}
+
 /* ---- requests that are answered later ---- */
 
 /* Answers the next request, with the status that the test wants. */
@@ -575,6 +627,7 @@ int main(void)
         cmocka_unit_test(replies_are_acted_on_in_order),
         cmocka_unit_test(slabs_go_when_queues_move),
         cmocka_unit_test(strange_slabs_are_refused),
+        cmocka_unit_test(strange_counters_are_refused),
         cmocka_unit_test(failed_mappings_are_tried_again),
         cmocka_unit_test(deregistration_holds_no_lock),
         cmocka_unit_test(retries_end),
