@@ -193,9 +193,9 @@ def second_admissions(root, files):
     return [f for f in found if "window / 4" not in f]
 
 
-# Folders that get packets as values or through accessors; flow_parse.c takes any frame apart.
+# Folders that get packets as values or through accessors; flow_parse.c and flow_tunnel.c take any frame apart.
 NO_OFFSETS = ("lib/transport/", "lib/dataplane/", "lib/device/", "lib/queue/", "lib/mem/", "app/uroce/replay/")
-TAKES_FRAMES_APART = ("lib/transport/raw/flow_parse.c",)
+TAKES_FRAMES_APART = ("lib/transport/raw/flow_parse.c", "lib/transport/raw/flow_tunnel.c")
 
 
 def header_offsets(root, files):

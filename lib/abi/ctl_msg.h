@@ -537,6 +537,7 @@ struct ctl_create_flow {
     uint32_t drop, tagged, tag;
     struct flow_match match;
     uint32_t handle; /* reply */
+    struct flow_deep deep;
 };
 
 struct ctl_flow_count {

@@ -15,6 +15,7 @@ enum flow_header {
     FLOW_HAS_IPV6 = 1 << 2,
     FLOW_HAS_TCP = 1 << 3,
     FLOW_HAS_UDP = 1 << 4,
+    FLOW_HAS_ETHERNET = 1 << 5, /* inside a tunnel; outside each frame has it */
 };
 
 /* Fields of more than a byte are in network order. */
@@ -38,6 +39,31 @@ struct flow_fields {
 struct flow_match {
     uint32_t headers; /* enum flow_header: the headers that the frame must have */
     struct flow_fields value, mask;
+};
+
+/* What follows the outer headers. */
+enum flow_tunnel {
+    FLOW_HAS_VXLAN = 1 << 0, /* UDP port 4789 */
+    FLOW_HAS_GRE = 1 << 1,
+    FLOW_HAS_MPLS = 1 << 2, /* in Ethernet, IP, GRE, or UDP port 6635 */
+    FLOW_HAS_ESP = 1 << 3,
+};
+
+/* In network order. */
+struct flow_deep_fields {
+    uint32_t vni; /* VXLAN: in the low 24 bits */
+    uint16_t gre_flags, gre_protocol;
+    uint32_t gre_key; /* requires that there is one */
+    uint32_t mpls;    /* the first label, with its class, bottom bit and TTL */
+    uint32_t esp_spi, esp_seq;
+    struct flow_fields inner;
+};
+
+/* As struct flow_match, for tunnels and the headers inside; all zero: any frame. */
+struct flow_deep {
+    uint32_t tunnels;       /* enum flow_tunnel */
+    uint32_t inner_headers; /* enum flow_header */
+    struct flow_deep_fields value, mask;
 };
 
 #endif

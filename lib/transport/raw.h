@@ -251,7 +251,8 @@ struct flow_rule {
     bool tagged;
     uint32_t tag; /**< of its frames' completions: their imm, else 0 */
     struct flow_match match;
-    struct qp *qp; /**< RAW_PACKET; unused with drop */
+    struct flow_deep deep; /**< all zero: the outer headers alone decide */
+    struct qp *qp;         /**< RAW_PACKET; unused with drop */
 };
 
 /**

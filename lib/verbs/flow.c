@@ -11,7 +11,15 @@ enum seen {
     SEEN_TAG = 1 << 3,
     SEEN_DROP = 1 << 4,
     SEEN_COUNT = 1 << 5,
+    SEEN_VXLAN = 1 << 6,
+    SEEN_GRE = 1 << 7,
+    SEEN_MPLS = 1 << 8,
+    SEEN_ESP = 1 << 9,
+    SEEN_INNER = 16, /* bits above those of the outer headers */
 };
+
+/* What can be inside of a tunnel. */
+#define INNER_KINDS (SEEN_ETH | SEEN_IP | SEEN_PORTS)
 
 static void set_eth(struct flow_fields *to, const struct ibv_flow_eth_filter *from)
 {
@@ -57,11 +65,11 @@ static void set_ports(struct flow_fields *to, const struct ibv_flow_tcp_udp_filt
 
 static const struct spec_kind {
     uint32_t type;
-    uint32_t seen; /* 0: the device does not support it */
-    uint32_t headers;
+    uint32_t seen;    /* 0: the device does not support it */
+    uint32_t headers; /* enum flow_header; of a tunnel: enum flow_tunnel */
     size_t size;
 } kinds[] = {
-    {IBV_FLOW_SPEC_ETH, SEEN_ETH, 0, sizeof(struct ibv_flow_spec_eth)},
+    {IBV_FLOW_SPEC_ETH, SEEN_ETH, FLOW_HAS_ETHERNET, sizeof(struct ibv_flow_spec_eth)},
     {IBV_FLOW_SPEC_IPV4, SEEN_IP, FLOW_HAS_IPV4, sizeof(struct ibv_flow_spec_ipv4)},
     {IBV_FLOW_SPEC_IPV4_EXT, SEEN_IP, FLOW_HAS_IPV4, sizeof(struct ibv_flow_spec_ipv4_ext)},
     {IBV_FLOW_SPEC_IPV6, SEEN_IP, FLOW_HAS_IPV6, sizeof(struct ibv_flow_spec_ipv6)},
@@ -69,10 +77,10 @@ static const struct spec_kind {
     {IBV_FLOW_SPEC_UDP, SEEN_PORTS, FLOW_HAS_UDP, sizeof(struct ibv_flow_spec_tcp_udp)},
     {IBV_FLOW_SPEC_ACTION_TAG, SEEN_TAG, 0, sizeof(struct ibv_flow_spec_action_tag)},
     {IBV_FLOW_SPEC_ACTION_DROP, SEEN_DROP, 0, sizeof(struct ibv_flow_spec_action_drop)},
-    {IBV_FLOW_SPEC_ESP, 0, 0, sizeof(struct ibv_flow_spec_esp)},
-    {IBV_FLOW_SPEC_VXLAN_TUNNEL, 0, 0, sizeof(struct ibv_flow_spec_tunnel)},
-    {IBV_FLOW_SPEC_GRE, 0, 0, sizeof(struct ibv_flow_spec_gre)},
-    {IBV_FLOW_SPEC_MPLS, 0, 0, sizeof(struct ibv_flow_spec_mpls)},
+    {IBV_FLOW_SPEC_ESP, SEEN_ESP, FLOW_HAS_ESP, sizeof(struct ibv_flow_spec_esp)},
+    {IBV_FLOW_SPEC_VXLAN_TUNNEL, SEEN_VXLAN, FLOW_HAS_VXLAN, sizeof(struct ibv_flow_spec_tunnel)},
+    {IBV_FLOW_SPEC_GRE, SEEN_GRE, FLOW_HAS_GRE, sizeof(struct ibv_flow_spec_gre)},
+    {IBV_FLOW_SPEC_MPLS, SEEN_MPLS, FLOW_HAS_MPLS, sizeof(struct ibv_flow_spec_mpls)},
     {IBV_FLOW_SPEC_ACTION_HANDLE, 0, 0, sizeof(struct ibv_flow_spec_action_handle)},
     {IBV_FLOW_SPEC_ACTION_COUNT, SEEN_COUNT, 0, sizeof(struct ibv_flow_spec_counter_action)},
 };
@@ -87,29 +95,63 @@ static const struct spec_kind *find_kind(uint32_t type)
     return NULL;
 }
 
-static void set_fields(struct ctl_create_flow *r, const struct ibv_flow_spec *s)
+/* Of the outer headers, or of those inside. */
+static void set_headers(struct flow_fields *value, struct flow_fields *mask,
+                        const struct ibv_flow_spec *s)
 {
-    switch (s->hdr.type) {
+    switch (s->hdr.type & ~(uint32_t)IBV_FLOW_SPEC_INNER) {
     case IBV_FLOW_SPEC_ETH:
-        set_eth(&r->match.value, &s->eth.val);
-        set_eth(&r->match.mask, &s->eth.mask);
+        set_eth(value, &s->eth.val);
+        set_eth(mask, &s->eth.mask);
         break;
     case IBV_FLOW_SPEC_IPV4:
-        set_ipv4(&r->match.value, s->ipv4.val.src_ip, s->ipv4.val.dst_ip, 0xFF);
-        set_ipv4(&r->match.mask, s->ipv4.mask.src_ip, s->ipv4.mask.dst_ip, 0);
+        set_ipv4(value, s->ipv4.val.src_ip, s->ipv4.val.dst_ip, 0xFF);
+        set_ipv4(mask, s->ipv4.mask.src_ip, s->ipv4.mask.dst_ip, 0);
         break;
     case IBV_FLOW_SPEC_IPV4_EXT:
-        set_ipv4_ext(&r->match.value, &s->ipv4_ext.val, 0xFF);
-        set_ipv4_ext(&r->match.mask, &s->ipv4_ext.mask, 0);
+        set_ipv4_ext(value, &s->ipv4_ext.val, 0xFF);
+        set_ipv4_ext(mask, &s->ipv4_ext.mask, 0);
         break;
     case IBV_FLOW_SPEC_IPV6:
-        set_ipv6(&r->match.value, &s->ipv6.val);
-        set_ipv6(&r->match.mask, &s->ipv6.mask);
+        set_ipv6(value, &s->ipv6.val);
+        set_ipv6(mask, &s->ipv6.mask);
         break;
-    case IBV_FLOW_SPEC_TCP:
-    case IBV_FLOW_SPEC_UDP:
-        set_ports(&r->match.value, &s->tcp_udp.val);
-        set_ports(&r->match.mask, &s->tcp_udp.mask);
+    default: /* TCP, UDP */
+        set_ports(value, &s->tcp_udp.val);
+        set_ports(mask, &s->tcp_udp.mask);
+    }
+}
+
+static void set_gre(struct flow_deep_fields *to, const struct ibv_flow_gre_filter *from)
+{
+    to->gre_flags = from->c_ks_res0_ver;
+    to->gre_protocol = from->protocol;
+    to->gre_key = from->key;
+}
+
+/* Of a tunnel, or an action. */
+static void set_fields(struct ctl_create_flow *r, const struct ibv_flow_spec *s)
+{
+    struct flow_deep_fields *value = &r->deep.value, *mask = &r->deep.mask;
+
+    switch (s->hdr.type) {
+    case IBV_FLOW_SPEC_VXLAN_TUNNEL:
+        value->vni = s->tunnel.val.tunnel_id;
+        mask->vni = s->tunnel.mask.tunnel_id;
+        break;
+    case IBV_FLOW_SPEC_GRE:
+        set_gre(value, &s->gre.val);
+        set_gre(mask, &s->gre.mask);
+        break;
+    case IBV_FLOW_SPEC_MPLS:
+        value->mpls = s->mpls.val.label;
+        mask->mpls = s->mpls.mask.label;
+        break;
+    case IBV_FLOW_SPEC_ESP:
+        value->esp_spi = s->esp.val.spi;
+        value->esp_seq = s->esp.val.seq;
+        mask->esp_spi = s->esp.mask.spi;
+        mask->esp_seq = s->esp.mask.seq;
         break;
     case IBV_FLOW_SPEC_ACTION_TAG:
         r->tagged = 1;
@@ -120,6 +162,22 @@ static void set_fields(struct ctl_create_flow *r, const struct ibv_flow_spec *s)
         break;
     default: /* parse_specs acts on it */
         break;
+    }
+}
+
+/* What the rule matches, or does, by a specification of this kind. */
+static void add_spec(struct ctl_create_flow *r, const struct spec_kind *kind,
+                     const struct ibv_flow_spec *s)
+{
+    if (s->hdr.type & IBV_FLOW_SPEC_INNER) {
+        r->deep.inner_headers |= kind->headers;
+        set_headers(&r->deep.value.inner, &r->deep.mask.inner, s);
+    } else if (kind->seen & INNER_KINDS) {
+        r->match.headers |= kind->headers & ~(uint32_t)FLOW_HAS_ETHERNET; /* each frame has it */
+        set_headers(&r->match.value, &r->match.mask, s);
+    } else {
+        r->deep.tunnels |= kind->headers;
+        set_fields(r, s);
     }
 }
 
@@ -139,6 +197,7 @@ static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *at
     for (unsigned i = 0; i < attr->num_of_specs; i++) {
         const struct spec_kind *kind;
         struct ibv_flow_spec s = {0};
+        bool inner;
 
         if (left < sizeof(s.hdr))
             return EINVAL;
@@ -146,14 +205,14 @@ static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *at
         kind = find_kind(s.hdr.type);
         if (!kind || s.hdr.size != kind->size || s.hdr.size > left)
             return EINVAL;
-        if (s.hdr.type != kind->type || !kind->seen)
+        inner = s.hdr.type & IBV_FLOW_SPEC_INNER;
+        if (!kind->seen || (inner && !(kind->seen & INNER_KINDS)))
             return EOPNOTSUPP;
-        if (seen & kind->seen)
+        if (seen & kind->seen << (inner ? SEEN_INNER : 0))
             return EINVAL;
-        seen |= kind->seen;
-        r->match.headers |= kind->headers;
+        seen |= kind->seen << (inner ? SEEN_INNER : 0);
         memcpy(&s, at, kind->size);
-        set_fields(r, &s);
+        add_spec(r, kind, &s);
         if (kind->seen == SEEN_COUNT) {
             *counters = s.flow_count.counters;
             if (!*counters)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz.h"
 #include "frame_peek.h"
+#include "fuzz.h"
 #include "raw_private.h"
 
 #define L4 (FLOW_HAS_TCP | FLOW_HAS_UDP)
@@ -45,8 +45,9 @@ static void check_key(const union flow_key *k, size_t size)
 }
 
 /* A rule of the frame's own fields matches it; with one bit changed it does not. */
-static void check_rule(const union flow_key *k, uint8_t place, uint8_t mask, uint8_t type)
+static void check_rule(const struct flow_keys *keys, uint8_t place, uint8_t mask, uint8_t type)
 {
+    const union flow_key *k = &keys->outer;
     struct flow_rule rule = {.type = (enum flow_type)(type % 4)};
     struct flow_table *t;
     bool found;
@@ -54,9 +55,9 @@ static void check_rule(const union flow_key *k, uint8_t place, uint8_t mask, uin
     memcpy(&rule.match.value, k, sizeof(rule.match.value));
     rule.match.headers = k->headers & 0xFF;
     t = flow_table_create(&rule, 1);
-    found = flow_table_match(t, k);
+    found = flow_table_match(t, keys);
     if (rule.type == FLOW_SNIFFER)
-        REQUIRE(!found && flow_entry_matches(&t->entry[0], k));
+        REQUIRE(!found && flow_entry_matches(&t->entry[0], keys));
     else
         REQUIRE(found == (rule.type != FLOW_MC_DEFAULT || (k->dmac[0] & 1)));
     flow_table_free(t);
@@ -66,7 +67,48 @@ static void check_rule(const union flow_key *k, uint8_t place, uint8_t mask, uin
     ((uint8_t *)&rule.match.mask)[place] = mask;
     ((uint8_t *)&rule.match.value)[place] ^= mask & -mask;
     t = flow_table_create(&rule, 1);
-    REQUIRE(!flow_table_match(t, k) && !flow_entry_matches(&t->entry[0], k));
+    REQUIRE(!flow_table_match(t, keys) && !flow_entry_matches(&t->entry[0], keys));
+    flow_table_free(t);
+}
+
+/* As check_key, for tunnels and what is inside. */
+static void check_deep_key(const union flow_deep_key *d, size_t size)
+{
+    const uint32_t alone = FLOW_HAS_VXLAN | FLOW_HAS_ESP;
+    uint32_t ip = d->inner_headers & IP, l4 = d->inner_headers & L4;
+
+    REQUIRE(!(d->tunnels & alone) || !(d->tunnels & (d->tunnels - 1)));
+    REQUIRE(ip != IP && l4 != L4 && (!l4 || ip) && !d->zero);
+    REQUIRE(!(d->tunnels & FLOW_HAS_ESP) || (size >= 42 && !d->inner_headers));
+    REQUIRE(!d->inner_headers || d->tunnels);
+    REQUIRE(!(d->tunnels & FLOW_HAS_VXLAN) || size >= 50);
+    REQUIRE((d->tunnels & FLOW_HAS_VXLAN) || !d->vni);
+    REQUIRE((d->tunnels & FLOW_HAS_GRE) || (!d->gre_flags && !d->gre_protocol && !d->gre_key));
+    REQUIRE((d->tunnels & KEY_HAS_GRE_KEY) || !d->gre_key);
+    REQUIRE((d->tunnels & FLOW_HAS_MPLS) || !d->mpls);
+    REQUIRE((d->tunnels & FLOW_HAS_ESP) || (!d->esp_spi && !d->esp_seq));
+    REQUIRE(d->inner_headers || all_zero(&d->inner, sizeof(d->inner)));
+}
+
+/* As check_rule. */
+static void check_deep_rule(const struct flow_keys *keys, uint8_t place, uint8_t mask)
+{
+    struct flow_rule rule = {.type = FLOW_NORMAL};
+    struct flow_table *t;
+
+    memcpy(&rule.deep.value, &keys->deep, sizeof(rule.deep.value));
+    rule.deep.tunnels = keys->deep.tunnels & 0xFF;
+    rule.deep.inner_headers = keys->deep.inner_headers & 0xFF;
+    t = flow_table_create(&rule, 1);
+    REQUIRE(flow_table_match(t, keys) == &t->entry[0]);
+    flow_table_free(t);
+    if (!mask)
+        return;
+    place %= sizeof(rule.deep.value);
+    ((uint8_t *)&rule.deep.mask)[place] = mask;
+    ((uint8_t *)&rule.deep.value)[place] ^= mask & -mask;
+    t = flow_table_create(&rule, 1);
+    REQUIRE(t->deep_rules == 1 && !flow_table_match(t, keys));
     flow_table_free(t);
 }
 
@@ -89,7 +131,7 @@ static void check_hash(const union flow_key *k, uint8_t fields)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    union flow_key key;
+    struct flow_keys keys;
     uint8_t *frame;
 
     if (size < 4)
@@ -97,10 +139,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     frame = malloc(size - 4 ? size - 4 : 1);
     REQUIRE(frame);
     memcpy(frame, data + 4, size - 4);
-    flow_parse(&key, frame, (uint32_t)(size - 4));
-    check_key(&key, size - 4);
-    check_rule(&key, data[0], data[1], data[2]);
-    check_hash(&key, data[3]);
+    flow_parse(&keys.outer, frame, (uint32_t)(size - 4));
+    flow_parse_deep(&keys.deep, frame, (uint32_t)(size - 4));
+    check_key(&keys.outer, size - 4);
+    check_deep_key(&keys.deep, size - 4);
+    check_rule(&keys, data[0], data[1], data[2]);
+    check_deep_rule(&keys, data[0], data[1]);
+    check_hash(&keys.outer, data[3]);
     REQUIRE(frame_priority(frame, (uint32_t)(size - 4)) < QOS_PRIORITIES);
     free(frame);
     return 0;

@@ -369,8 +369,30 @@ def raw_frames():
             yield ethernet + tag + body
 
 
+def tunnel_frames():
+    """A frame in each tunnel, and in IP headers of both versions."""
+    ethernet = bytes.fromhex("020000000001bb0102030405")
+    body = struct.pack(">HHHH", 1000, 53, 12, 0) + b"body"
+    v4 = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(body), 1, 0x4000, 64, 17, 0, b"\xc0\0\2\1", b"\xc0\0\2\2") + body
+    v6 = struct.pack(">IHBB", 0x60000000, len(body), 17, 64) + bytes(15) + b"\1" + bytes(15) + b"\2" + body
+    label, bottom = struct.pack(">I", 0x12345040), struct.pack(">I", 0x12345140)
+    for kind, inner in ((0x0800, v4), (0x86DD, v6)):
+        frame = ethernet + struct.pack(">H", kind) + inner
+        udp = [(4789, struct.pack(">II", 0x08000000, 0xABCDEF00) + frame), (6635, label + bottom + inner)]
+        inside = [(17, struct.pack(">HHHH", 999, port, 8 + len(rest), 0) + rest) for port, rest in udp]
+        inside += [(47, struct.pack(">HH", flags, protocol) + bytes(4 * bin(flags).count("1")) + rest)
+                   for flags in (0, 0x2000, 0xB000) for protocol, rest in ((kind, inner), (0x6558, frame), (0x8847, bottom + inner))]
+        inside += [(50, bytes(range(40))), (137, bottom + inner)]
+        for proto, rest in inside:
+            yield ethernet + struct.pack(">HBBHHHBBH4s4s", 0x0800, 0x45, 0, 20 + len(rest), 1, 0, 64, proto, 0, b"\x0a\0\0\1",
+                                         b"\x0a\0\0\2") + rest
+            yield ethernet + struct.pack(">HIHBB", 0x86DD, 0x60000000, len(rest), proto, 64) + bytes(32) + rest
+        for labels in (bottom, label + bottom, label * 7 + bottom, label * 8 + bottom):
+            yield ethernet + b"\x88\x47" + labels + inner
+
+
 def raw_corpus(_):
-    for number, frame in enumerate(raw_frames()):
+    for number, frame in enumerate((*raw_frames(), *tunnel_frames())):
         head = bytes([number % 60, 1 << number % 8, number % 4, (0x33, 0x3C, 0xC3, 0xCC)[number % 4]])
         yield head + frame
         yield head + frame[:-9]

@@ -154,13 +154,20 @@ void raw_close(struct raw *r)
 
 void raw_send(struct raw *r, const struct raw_frame *f)
 {
+    uint8_t bytes[RAW_ROOM];
+
+    raw_send_bytes(r, bytes, raw_build(bytes, f));
+}
+
+void raw_send_bytes(struct raw *r, const uint8_t *bytes, unsigned len)
+{
     uint8_t *slot = r->memory + (r->next_send++ % RAW_WR) * RAW_ROOM;
-    struct ibv_sge sge = {
-        .addr = (uintptr_t)slot, .length = raw_build(slot, f), .lkey = r->mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)slot, .length = len, .lkey = r->mr->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
     struct ibv_send_wr *bad;
 
+    memcpy(slot, bytes, len);
     assert_int_equal(ibv_post_send(r->sender, &wr, &bad), 0);
     raw_await(r->send_cq);
 }

@@ -51,6 +51,8 @@ unsigned raw_build(uint8_t out[RAW_ROOM], const struct raw_frame *f);
 
 /* Sends it, and waits until it is sent. */
 void raw_send(struct raw *r, const struct raw_frame *f);
+/* The same for the bytes of a frame, at most RAW_ROOM. */
+void raw_send_bytes(struct raw *r, const uint8_t *bytes, unsigned len);
 
 struct ibv_qp *raw_qp(struct raw *r, struct ibv_cq *recv_cq); /* in RTS */
 struct ibv_wq *raw_wq(struct raw *r, enum ibv_wq_state state);

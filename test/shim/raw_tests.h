@@ -22,6 +22,10 @@
     X(rules_count)                         \
     X(default_rules_and_sniffers)          \
     X(new_post_calls)                      \
+    /* raw_tunnels.c */                    \
+    X(tunnels_are_matched)                 \
+    X(inner_headers_are_matched)           \
+    X(inner_rules_refused)                 \
     /* raw_rss.c */                        \
     X(spread_by_toeplitz)                  \
     X(spread_by_xor)                       \

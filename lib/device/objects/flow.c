@@ -15,6 +15,8 @@
 
 #define FLOW_HEADERS (FLOW_HAS_VLAN | FLOW_HAS_IPV4 | FLOW_HAS_IPV6 | FLOW_HAS_TCP | FLOW_HAS_UDP)
 
+#define FLOW_TUNNELS (FLOW_HAS_VXLAN | FLOW_HAS_GRE | FLOW_HAS_MPLS | FLOW_HAS_ESP)
+
 /* ---- the table ---- */
 
 static struct flow_table *make_table(struct device *d)
@@ -74,20 +76,28 @@ static void publish_table(struct device *d, struct flow_table *table, struct flo
 
 static bool matches_all(const struct ctl_create_flow *rq)
 {
-    static const struct flow_fields none;
+    static const struct flow_deep_fields none;
 
-    return !rq->match.headers && !memcmp(&rq->match.mask, &none, sizeof(none));
+    return !rq->match.headers && !memcmp(&rq->match.mask, &none, sizeof(rq->match.mask)) &&
+           !rq->deep.tunnels && !rq->deep.inner_headers &&
+           !memcmp(&rq->deep.mask, &none, sizeof(none));
+}
+
+/* No packet is both. */
+static bool contradicts_itself(uint32_t headers)
+{
+    const uint32_t versions = FLOW_HAS_IPV4 | FLOW_HAS_IPV6, services = FLOW_HAS_TCP | FLOW_HAS_UDP;
+
+    return (headers & versions) == versions || (headers & services) == services;
 }
 
 static int check_create(const struct ctl_create_flow *rq)
 {
-    const uint32_t versions = FLOW_HAS_IPV4 | FLOW_HAS_IPV6, services = FLOW_HAS_TCP | FLOW_HAS_UDP;
-
     if (rq->port != 1 || rq->type > FLOW_SNIFFER || rq->priority > UINT16_MAX ||
-        rq->match.headers & ~(uint32_t)FLOW_HEADERS)
+        rq->match.headers & ~(uint32_t)FLOW_HEADERS || rq->deep.tunnels & ~(uint32_t)FLOW_TUNNELS ||
+        rq->deep.inner_headers & ~(uint32_t)(FLOW_HEADERS | FLOW_HAS_ETHERNET))
         return -EINVAL;
-    /* No packet is both. */
-    if ((rq->match.headers & versions) == versions || (rq->match.headers & services) == services)
+    if (contradicts_itself(rq->match.headers) || contradicts_itself(rq->deep.inner_headers))
         return -EINVAL;
     /* The other types match by the type alone. */
     if (rq->type != FLOW_NORMAL && (!matches_all(rq) || rq->drop))
@@ -103,6 +113,7 @@ static void fill_rule(struct flow_rule *rule, const struct ctl_create_flow *rq, 
                                .tagged = rq->tagged != 0,
                                .tag = rq->tag,
                                .match = rq->match,
+                               .deep = rq->deep,
                                .qp = qp};
 }
 

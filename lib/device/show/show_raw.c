@@ -105,11 +105,10 @@ static void add_address(json_t *match, const char *field, const uint8_t *value, 
     add_text(match, field, text[0], text[1], exact);
 }
 
-static json_t *show_match(const struct flow_match *m)
+static void add_match(json_t *match, const struct flow_match *m)
 {
-    static const char *const header[] = {"vlan", "ipv4", "ipv6", "tcp", "udp"};
+    static const char *const header[] = {"vlan", "ipv4", "ipv6", "tcp", "udp", "ethernet"};
     bool ipv4 = m->headers & FLOW_HAS_IPV4;
-    json_t *match = json_array();
 
     for (unsigned i = 0; i < ARRAY_SIZE(header); i++) {
         if (m->headers & 1u << i)
@@ -130,6 +129,42 @@ static json_t *show_match(const struct flow_match *m)
     add_number(match, "ipv4_flags", m->value.ipv4_flags, m->mask.ipv4_flags, 7);
     add_number(match, "sport", ntohs(m->value.sport), ntohs(m->mask.sport), 0xFFFF);
     add_number(match, "dport", ntohs(m->value.dport), ntohs(m->mask.dport), 0xFFFF);
+}
+
+/* What is inside of the tunnel follows "inner". */
+static void add_deep(json_t *match, const struct flow_deep *d)
+{
+    static const char *const tunnel[] = {"vxlan", "gre", "mpls", "esp"};
+    static const struct flow_deep_fields none;
+    const struct flow_deep_fields *v = &d->value, *m = &d->mask;
+    const struct flow_match inner = {
+        .headers = d->inner_headers, .value = v->inner, .mask = m->inner};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(tunnel); i++) {
+        if (d->tunnels & 1u << i)
+            json_array_append_new(match, json_string(tunnel[i]));
+    }
+    add_number(match, "vni", ntohl(v->vni), ntohl(m->vni), 0xFFFFFF);
+    add_bytes(match, "gre_flags", (const uint8_t *)&v->gre_flags, (const uint8_t *)&m->gre_flags,
+              2);
+    add_bytes(match, "gre_protocol", (const uint8_t *)&v->gre_protocol,
+              (const uint8_t *)&m->gre_protocol, 2);
+    add_number(match, "gre_key", ntohl(v->gre_key), ntohl(m->gre_key), UINT32_MAX);
+    add_bytes(match, "mpls", (const uint8_t *)&v->mpls, (const uint8_t *)&m->mpls, 4);
+    add_number(match, "esp_spi", ntohl(v->esp_spi), ntohl(m->esp_spi), UINT32_MAX);
+    add_number(match, "esp_seq", ntohl(v->esp_seq), ntohl(m->esp_seq), UINT32_MAX);
+    if (!inner.headers && !memcmp(&m->inner, &none.inner, sizeof(m->inner)))
+        return;
+    json_array_append_new(match, json_string("inner"));
+    add_match(match, &inner);
+}
+
+static json_t *show_match(const struct flow_rule *r)
+{
+    json_t *match = json_array();
+
+    add_match(match, &r->match);
+    add_deep(match, &r->deep);
     return match;
 }
 
@@ -147,7 +182,7 @@ static json_t *show_flow(const struct flow_object *f)
     json_object_set_new(row, "action", json_string(f->rule.drop ? "drop" : "deliver"));
     if (f->rule.tagged)
         json_object_set_new(row, "tag", show_number(f->rule.tag));
-    json_object_set_new(row, "match", show_match(&f->rule.match));
+    json_object_set_new(row, "match", show_match(&f->rule));
     json_object_set_new(row, "frames", show_number(flow_taken(f).frames));
     return row;
 }

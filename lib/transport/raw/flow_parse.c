@@ -5,7 +5,7 @@
  * ends, not the frame's length, which includes padding.
  */
 #include "encap_layout.h"
-#include "raw_private.h"
+#include "flow_rest.h"
 
 #define ETHERTYPE_SERVICE_VLAN 0x88A8 /* 802.1ad */
 #define TAGS_MAX               2
@@ -14,20 +14,7 @@
 #define IPV6_EXTENSIONS_MAX    8 /* a chain of more is not followed */
 #define IPV6_FRAGMENT_LEN      8
 
-/* The unread rest. */
-struct rest {
-    const uint8_t *p;
-    uint32_t len;
-};
-
-static void skip(struct rest *r, uint32_t n)
-{
-    r->p += n;
-    r->len -= n;
-}
-
-/* Through the tags; returns the type of what follows. */
-static uint16_t parse_ethernet(union flow_key *key, struct rest *r)
+uint16_t flow_parse_ethernet(union flow_key *key, struct flow_rest *r)
 {
     uint16_t type = get_be16(r->p + 12);
 
@@ -35,7 +22,7 @@ static uint16_t parse_ethernet(union flow_key *key, struct rest *r)
     memcpy(key->smac, r->p + 6, 6);
     if (key->dmac[0] & 1)
         key->headers |= KEY_MULTICAST;
-    skip(r, ETH_LEN);
+    flow_rest_skip(r, ETH_LEN);
     for (unsigned i = 0; i < TAGS_MAX; i++) {
         if ((type != ETHERTYPE_VLAN && type != ETHERTYPE_SERVICE_VLAN) || r->len < VLAN_LEN)
             break;
@@ -43,13 +30,13 @@ static uint16_t parse_ethernet(union flow_key *key, struct rest *r)
             memcpy(&key->vlan_tci, r->p, 2);
         key->headers |= FLOW_HAS_VLAN;
         type = get_be16(r->p + 2);
-        skip(r, VLAN_LEN);
+        flow_rest_skip(r, VLAN_LEN);
     }
     put_be16((uint8_t *)&key->ether_type, type);
     return type;
 }
 
-static void parse_ports(union flow_key *key, const struct rest *r)
+static void parse_ports(union flow_key *key, const struct flow_rest *r)
 {
     uint32_t need = key->next_header == IP_PROTO_UDP ? UDP_LEN : TCP_LEN;
 
@@ -61,18 +48,18 @@ static void parse_ports(union flow_key *key, const struct rest *r)
     memcpy(&key->dport, r->p + 2, 2);
 }
 
-static void parse_ipv4(union flow_key *key, struct rest *r)
+static bool parse_ipv4(union flow_key *key, struct flow_rest *r)
 {
     const uint8_t *ip = r->p;
     uint32_t header, total;
     union gid src, dst;
 
     if (r->len < IPV4_LEN || ip[0] >> 4 != 4)
-        return;
+        return false;
     header = (ip[0] & 0x0Fu) * 4;
     total = get_be16(ip + 2);
     if (header < IPV4_LEN || header > r->len || total < header)
-        return;
+        return false;
     key->headers |= FLOW_HAS_IPV4 | KEY_HAS_IP;
     src = gid_from_ipv4(ip + 12);
     dst = gid_from_ipv4(ip + 16);
@@ -83,9 +70,11 @@ static void parse_ipv4(union flow_key *key, struct rest *r)
     key->next_header = ip[9];
     key->ipv4_flags = ip[6] >> 5 & 3;
     r->len = min_of(r->len, total);
-    skip(r, header);
-    if (!(get_be16(ip + 6) & IPV4_OFFSET_MASK))
-        parse_ports(key, r);
+    flow_rest_skip(r, header);
+    if (get_be16(ip + 6) & IPV4_OFFSET_MASK)
+        return false;
+    parse_ports(key, r);
+    return true;
 }
 
 /* The length of an extension header that begins with the n bytes at p, or 0: it is none, or not
@@ -118,7 +107,7 @@ static uint32_t extension_len(uint8_t type, const uint8_t *p, uint32_t n)
 }
 
 /* To the last header, whose type is next_header. False: what follows is the middle of a packet. */
-static bool parse_extensions(union flow_key *key, struct rest *r)
+static bool parse_extensions(union flow_key *key, struct flow_rest *r)
 {
     for (unsigned i = 0; i < IPV6_EXTENSIONS_MAX; i++) {
         uint32_t len = extension_len(key->next_header, r->p, r->len);
@@ -127,20 +116,20 @@ static bool parse_extensions(union flow_key *key, struct rest *r)
         if (!len)
             return true;
         key->next_header = r->p[0];
-        skip(r, len);
+        flow_rest_skip(r, len);
         if (later)
             return false;
     }
     return true;
 }
 
-static void parse_ipv6(union flow_key *key, struct rest *r)
+static bool parse_ipv6(union flow_key *key, struct flow_rest *r)
 {
     const uint8_t *ip = r->p;
     uint32_t first;
 
     if (r->len < IPV6_LEN || ip[0] >> 4 != 6)
-        return;
+        return false;
     first = get_be32(ip);
     key->headers |= FLOW_HAS_IPV6 | KEY_HAS_IP;
     memcpy(key->src, ip + 8, 16);
@@ -149,23 +138,26 @@ static void parse_ipv6(union flow_key *key, struct rest *r)
     key->traffic_class = (uint8_t)(first >> 20);
     key->next_header = ip[6];
     key->hop_limit = ip[7];
-    skip(r, IPV6_LEN);
+    flow_rest_skip(r, IPV6_LEN);
     r->len = min_of(r->len, (uint32_t)get_be16(ip + 4));
-    if (parse_extensions(key, r))
-        parse_ports(key, r);
+    if (!parse_extensions(key, r))
+        return false;
+    parse_ports(key, r);
+    return true;
+}
+
+bool flow_parse_network(union flow_key *key, struct flow_rest *r, uint16_t type)
+{
+    if (type == ETHERTYPE_IPV4)
+        return parse_ipv4(key, r);
+    return type == ETHERTYPE_IPV6 && parse_ipv6(key, r);
 }
 
 void flow_parse(union flow_key *key, const uint8_t *frame, uint32_t len)
 {
-    struct rest r = {frame, len};
-    uint16_t type;
+    struct flow_rest r = {frame, len};
 
     memset(key, 0, sizeof(*key));
-    if (len < ETH_LEN)
-        return;
-    type = parse_ethernet(key, &r);
-    if (type == ETHERTYPE_IPV4)
-        parse_ipv4(key, &r);
-    else if (type == ETHERTYPE_IPV6)
-        parse_ipv6(key, &r);
+    if (len >= ETH_LEN)
+        flow_parse_network(key, &r, flow_parse_ethernet(key, &r));
 }

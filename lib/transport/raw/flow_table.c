@@ -32,6 +32,45 @@ static uint32_t headers_of(const struct flow_match *m)
     return headers;
 }
 
+/* As headers_of. */
+static uint32_t tunnels_of(const struct flow_deep *d)
+{
+    const struct flow_deep_fields *m = &d->mask;
+    uint32_t tunnels = d->tunnels;
+
+    if (m->vni)
+        tunnels |= FLOW_HAS_VXLAN;
+    if (m->gre_flags || m->gre_protocol || m->gre_key)
+        tunnels |= FLOW_HAS_GRE;
+    if (m->gre_key)
+        tunnels |= KEY_HAS_GRE_KEY;
+    if (m->mpls)
+        tunnels |= FLOW_HAS_MPLS;
+    if (m->esp_spi || m->esp_seq)
+        tunnels |= FLOW_HAS_ESP;
+    return tunnels;
+}
+
+static bool is_deep(const struct flow_rule *rule)
+{
+    static const struct flow_deep none;
+
+    return memcmp(&rule->deep, &none, sizeof(none));
+}
+
+static void fill_deep(struct flow_deep_pair *pair, const struct flow_deep *d)
+{
+    struct flow_match inner = {
+        .headers = d->inner_headers, .value = d->value.inner, .mask = d->mask.inner};
+
+    _Static_assert(sizeof(d->value) == offsetof(union flow_deep_key, tunnels), "the same fields");
+    *pair = (struct flow_deep_pair){0};
+    memcpy(&pair->value, &d->value, sizeof(d->value));
+    memcpy(&pair->mask, &d->mask, sizeof(d->mask));
+    pair->value.tunnels = pair->mask.tunnels = tunnels_of(d);
+    pair->value.inner_headers = pair->mask.inner_headers = headers_of(&inner);
+}
+
 static void fill_entry(struct flow_entry *r, const struct flow_rule *rule)
 {
     const struct flow_match *m = &rule->match;
@@ -90,7 +129,20 @@ static void fill(struct flow_table *t, const struct flow_rule *rule, const uint6
         t->place[i] = t->entry[place].place = place;
         t->sniffers += rule[i].type == FLOW_SNIFFER;
         fill_entry(&t->entry[place], &rule[i]);
+        if (is_deep(&rule[i])) {
+            fill_deep(&t->deep[t->deep_rules], &rule[i].deep);
+            t->entry[place].deep = &t->deep[t->deep_rules++];
+        }
     }
+}
+
+static unsigned count_deep(const struct flow_rule *rule, unsigned rules)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < rules; i++)
+        n += is_deep(&rule[i]);
+    return n;
 }
 
 struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rules)
@@ -105,8 +157,9 @@ struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rule
     t->lane_stride = stride;
     t->place = calloc(max_of(rules, 1u), sizeof(t->place[0]));
     t->taken = aligned_alloc(CACHE_LINE, CQ_MAX_LANES * stride * sizeof(t->taken[0]));
+    t->deep = calloc(max_of(count_deep(rule, rules), 1u), sizeof(t->deep[0]));
     key = sort(rule, rules);
-    if (!t->place || !t->taken || !key) {
+    if (!t->deep || !t->place || !t->taken || !key) {
         free(key);
         flow_table_free(t);
         return NULL;
@@ -121,6 +174,7 @@ void flow_table_free(struct flow_table *t)
 {
     if (!t)
         return;
+    free(t->deep);
     free(t->place);
     free(t->taken);
     free(t);
@@ -139,10 +193,10 @@ struct flow_count flow_table_count(const struct flow_table *t, unsigned rule)
     return sum;
 }
 
-const struct flow_entry *flow_table_match(const struct flow_table *t, const union flow_key *key)
+const struct flow_entry *flow_table_match(const struct flow_table *t, const struct flow_keys *keys)
 {
     for (unsigned i = t->sniffers; i < t->rules; i++)
-        if (flow_entry_matches(&t->entry[i], key))
+        if (flow_entry_matches(&t->entry[i], keys))
             return &t->entry[i];
     return NULL;
 }

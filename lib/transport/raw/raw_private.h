@@ -23,6 +23,8 @@ enum {
     KEY_HAS_PORTS = 1 << 9,  /* TCP or UDP */
     KEY_MULTICAST = 1 << 10, /* the destination MAC is a group's */
 };
+/* Beside enum flow_tunnel. */
+enum { KEY_HAS_GRE_KEY = 1 << 8 };
 
 #define FLOW_KEY_WORDS 8
 
@@ -41,14 +43,41 @@ union flow_key {
 };
 _Static_assert(sizeof(union flow_key) == FLOW_KEY_WORDS * sizeof(uint64_t), "no padding");
 
+#define FLOW_DEEP_WORDS 12
+
+/* The fields of struct flow_deep, as they are in a frame; 0 where it has none. */
+union flow_deep_key {
+    struct {
+        uint32_t vni;
+        uint16_t gre_flags, gre_protocol;
+        uint32_t gre_key, mpls, esp_spi, esp_seq;
+        struct flow_fields inner;
+        uint32_t tunnels; /* enum flow_tunnel, KEY_HAS_GRE_KEY */
+        uint32_t inner_headers;
+        uint32_t zero;
+    };
+    uint64_t word[FLOW_DEEP_WORDS];
+};
+_Static_assert(sizeof(union flow_deep_key) == FLOW_DEEP_WORDS * sizeof(uint64_t), "no padding");
+
 /* Any bytes. Of several tags the first is vlan_tci. What is cut short, or contradicts itself, is
  * not there. */
 void flow_parse(union flow_key *key, const uint8_t *frame, uint32_t len);
 
+/* ---- flow_tunnel.c ---- */
+
+/* Any bytes, too. */
+void flow_parse_deep(union flow_deep_key *deep, const uint8_t *frame, uint32_t len);
+
 /* ---- flow_table.c ---- */
+
+struct flow_deep_pair {
+    union flow_deep_key value, mask;
+};
 
 struct flow_entry {
     union flow_key value, mask;
+    const struct flow_deep_pair *deep; /* NULL: the outer headers alone decide */
     struct qp *qp;
     uint32_t tag;   /* 0: none */
     uint32_t place; /* in flow_table.entry */
@@ -62,22 +91,46 @@ struct flow_taken {
 
 struct flow_table {
     unsigned rules, sniffers;
-    uint32_t *place;           /* of the caller's rules */
-    struct flow_taken *taken;  /* by lane and place */
-    size_t lane_stride;        /* of taken: lanes share no cache line */
-    struct flow_entry entry[]; /* sniffers, then the others, in the order of matching */
+    unsigned deep_rules;
+    struct flow_deep_pair *deep; /* of these; or NULL */
+    uint32_t *place;             /* of the caller's rules */
+    struct flow_taken *taken;    /* by lane and place */
+    size_t lane_stride;          /* of taken: lanes share no cache line */
+    struct flow_entry entry[];   /* sniffers, then the others, in the order of matching */
 };
 
-static inline bool flow_entry_matches(const struct flow_entry *r, const union flow_key *k)
+static inline bool flow_deep_matches(const struct flow_deep_pair *p, const union flow_deep_key *k)
 {
-    for (unsigned i = 0; i < FLOW_KEY_WORDS; i++)
-        if ((k->word[i] ^ r->value.word[i]) & r->mask.word[i])
+    for (unsigned i = 0; i < FLOW_DEEP_WORDS; i++)
+        if ((k->word[i] ^ p->value.word[i]) & p->mask.word[i])
             return false;
     return true;
 }
 
+/* What a table needs to know of a frame. */
+struct flow_keys {
+    union flow_key outer;
+    union flow_deep_key deep; /* only if the table has deep rules */
+};
+
+static inline void flow_keys_parse(const struct flow_table *t, struct flow_keys *k,
+                                   const struct frame *f)
+{
+    flow_parse(&k->outer, f->data, f->len);
+    if (unlikely(t->deep_rules))
+        flow_parse_deep(&k->deep, f->data, f->len);
+}
+
+static inline bool flow_entry_matches(const struct flow_entry *r, const struct flow_keys *k)
+{
+    for (unsigned i = 0; i < FLOW_KEY_WORDS; i++)
+        if ((k->outer.word[i] ^ r->value.word[i]) & r->mask.word[i])
+            return false;
+    return likely(!r->deep) || flow_deep_matches(r->deep, &k->deep);
+}
+
 /* The rule that takes the frame, sniffers aside; or NULL. */
-const struct flow_entry *flow_table_match(const struct flow_table *t, const union flow_key *key);
+const struct flow_entry *flow_table_match(const struct flow_table *t, const struct flow_keys *keys);
 
 /* A frame of len bytes. */
 static inline void flow_count(const struct flow_table *t, const struct flow_entry *r, uint32_t lane,

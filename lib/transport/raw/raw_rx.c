@@ -63,18 +63,18 @@ void raw_punt(struct engine *e, const struct frame *f, enum drop reason)
     const struct flow_table *t = flow_rules(e);
     const struct flow_entry *r = NULL;
     bool arrived = e->rx_from == RX_DIRECT;
-    union flow_key key;
+    struct flow_keys keys;
 
     if (t) {
-        flow_parse(&key, f->data, f->len);
-        r = flow_table_match(t, &key);
+        flow_keys_parse(t, &keys, f);
+        r = flow_table_match(t, &keys);
     }
     if (r && r->is_default && reason == DROP_not_our_mac)
         r = NULL; /* of what is the port's */
     if (r) {
         if (arrived)
             flow_count(t, r, e->cfg.lane, f->len);
-        apply_rule(e, f, r, &key);
+        apply_rule(e, f, r, &keys.outer);
     }
     if (arrived && !r && reason == DROP_not_our_mac)
         engine_drop(e, reason, 0);
@@ -87,21 +87,21 @@ void raw_punt(struct engine *e, const struct frame *f, enum drop reason)
 unsigned raw_sniff(struct engine *e, const struct frame *f)
 {
     const struct flow_table *t = flow_rules(e);
-    union flow_key key;
+    struct flow_keys keys;
     unsigned n = 0;
 
     if (!t) /* they went just now */
         return 0;
-    flow_parse(&key, f->data, f->len);
+    flow_keys_parse(t, &keys, f);
     for (unsigned i = 0; i < t->sniffers; i++) {
         const struct flow_entry *r = &t->entry[i];
         struct wq *wq;
 
-        if (r->drop || !flow_entry_matches(r, &key))
+        if (r->drop || !flow_entry_matches(r, &keys))
             continue;
         if (e->rx_from == RX_DIRECT)
             flow_count(t, r, e->cfg.lane, f->len);
-        wq = taker(r, &key);
+        wq = taker(r, &keys.outer);
         if (wq_engine(wq) != e)
             continue;
         deliver(e, wq, f, r->tag);
@@ -121,18 +121,18 @@ static bool was_forwarded(const struct engine *e, const struct engine *to)
 void raw_sniff_elsewhere(struct engine *e, const struct frame *f)
 {
     const struct flow_table *t = flow_rules(e);
-    union flow_key key;
+    struct flow_keys keys;
 
     if (!t) /* they went just now */
         return;
-    flow_parse(&key, f->data, f->len);
+    flow_keys_parse(t, &keys, f);
     for (unsigned i = 0; i < t->sniffers; i++) {
         const struct flow_entry *r = &t->entry[i];
         struct engine *owner;
 
-        if (r->drop || !flow_entry_matches(r, &key))
+        if (r->drop || !flow_entry_matches(r, &keys))
             continue;
-        owner = wq_engine(taker(r, &key));
+        owner = wq_engine(taker(r, &keys.outer));
         if (!owner || owner == e || was_forwarded(e, owner))
             continue;
         rx_forward_copy(e, f, owner);

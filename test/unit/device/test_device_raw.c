@@ -379,6 +379,16 @@ static void test_flow_rules(void **state)
     TRIED(-EINVAL, m.create_flow.match.headers = UINT32_MAX);
     TRIED(-EINVAL, m.create_flow.match.headers = FLOW_HAS_IPV4 | FLOW_HAS_IPV6);
     TRIED(-EINVAL, m.create_flow.match.headers = FLOW_HAS_TCP | FLOW_HAS_UDP);
+    TRIED(0, memset(&m.create_flow.deep.value, 0xFF, 2 * sizeof(struct flow_deep_fields)));
+    TRIED(0, m.create_flow.deep.tunnels =
+                 FLOW_HAS_VXLAN | FLOW_HAS_GRE | FLOW_HAS_MPLS | FLOW_HAS_ESP);
+    TRIED(0, m.create_flow.deep.inner_headers = FLOW_HAS_ETHERNET | FLOW_HAS_IPV6 | FLOW_HAS_TCP);
+    TRIED(-EINVAL, m.create_flow.deep.tunnels = 1u << 4);
+    TRIED(-EINVAL, m.create_flow.deep.tunnels = UINT32_MAX);
+    TRIED(-EINVAL, m.create_flow.deep.inner_headers = 1u << 6);
+    TRIED(-EINVAL, m.create_flow.deep.inner_headers = UINT32_MAX);
+    TRIED(-EINVAL, m.create_flow.deep.inner_headers = FLOW_HAS_IPV4 | FLOW_HAS_IPV6);
+    TRIED(-EINVAL, m.create_flow.deep.inner_headers = FLOW_HAS_TCP | FLOW_HAS_UDP);
     for (uint32_t type = FLOW_ALL_DEFAULT; type <= FLOW_SNIFFER; type++) {
         TRIED(0, m.create_flow.type = type, m.create_flow.match.headers = 0);
         TRIED(-EINVAL, m.create_flow.type = type);
@@ -386,6 +396,12 @@ static void test_flow_rules(void **state)
               m.create_flow.drop = 1);
         TRIED(-EINVAL, m.create_flow.type = type, m.create_flow.match.headers = 0,
               m.create_flow.match.mask.dport = 1);
+        TRIED(-EINVAL, m.create_flow.type = type, m.create_flow.match.headers = 0,
+              m.create_flow.deep.tunnels = FLOW_HAS_GRE);
+        TRIED(-EINVAL, m.create_flow.type = type, m.create_flow.match.headers = 0,
+              m.create_flow.deep.inner_headers = FLOW_HAS_UDP);
+        TRIED(-EINVAL, m.create_flow.type = type, m.create_flow.match.headers = 0,
+              m.create_flow.deep.mask.esp_seq = 1);
     }
 #undef TRIED
     m = flow_request(qp.qpn);
@@ -713,6 +729,37 @@ static void test_show(void **state)
     json_decref(rows);
 }
 
+/* A tunnel, and what is inside of it. */
+static void test_show_tunnel(void **state)
+{
+    uint32_t wq = make_wq(NULL), table = make_table(wq, 2), qpn = make_rss_qp(table);
+    struct ctl_msg m = {.create_flow = {.qpn = qpn,
+                                        .port = 1,
+                                        .deep = {.tunnels = FLOW_HAS_VXLAN | FLOW_HAS_GRE,
+                                                 .inner_headers = FLOW_HAS_ETHERNET | FLOW_HAS_TCP,
+                                                 .value = {.vni = 0x34120000,
+                                                           .gre_protocol = 0x5865,
+                                                           .mpls = 0x01,
+                                                           .esp_spi = 0x01000000,
+                                                           .inner.dport = 0x5000},
+                                                 .mask = {.vni = 0xFFFFFF00,
+                                                          .gre_protocol = 0xFFFF,
+                                                          .mpls = 0xFF,
+                                                          .esp_spi = UINT32_MAX,
+                                                          .inner.dport = 0xFFFF}}}};
+    json_t *rows;
+    char *got;
+
+    assert_int_equal(app_call(&app, CTL_CREATE_FLOW, &m), 0);
+    rows = shown("flows");
+    got = json_dumps(json_object_get(json_array_get(rows, 0), "match"), JSON_COMPACT);
+    assert_string_equal(got, "[\"vxlan\",\"gre\",\"vni=4660\",\"gre_protocol=6558\","
+                             "\"mpls=01000000/ff000000\",\"esp_spi=1\",\"inner\",\"tcp\","
+                             "\"ethernet\",\"dport=80\"]");
+    free(got);
+    json_decref(rows);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -729,6 +776,7 @@ int main(void)
         T(test_hostile_ring),
         T(test_denied),
         T(test_show),
+        T(test_show_tunnel),
         cmocka_unit_test(test_capability_in_status),
         cmocka_unit_test(test_capabilities),
     };

@@ -150,12 +150,12 @@ static bool matches(const struct flow_match *m, const struct raw_bytes *b)
     const struct flow_rule rule = {.type = FLOW_NORMAL, .match = *m};
     struct flow_table *t = flow_table_create(&rule, 1);
     uint8_t *copy = malloc(b->len); /* a read beyond it is reported */
-    union flow_key key;
+    struct flow_keys keys;
     bool yes;
 
     memcpy(copy, b->data, b->len);
-    flow_parse(&key, copy, b->len);
-    yes = flow_table_match(t, &key);
+    flow_keys_parse(t, &keys, &(struct frame){.data = copy, .len = b->len});
+    yes = flow_table_match(t, &keys);
     free(copy);
     flow_table_free(t);
     return yes;
@@ -358,7 +358,7 @@ static void first_rule_takes_the_frame(void **state)
         struct flow_rule rule[6] = {0};
         const struct flow_entry *e;
         struct flow_table *t;
-        union flow_key key;
+        struct flow_keys keys;
         struct raw_bytes b;
         unsigned want;
 
@@ -374,8 +374,8 @@ static void first_rule_takes_the_frame(void **state)
         }
         t = flow_table_create(rule, rules);
         raw_build(&b, &s);
-        flow_parse(&key, b.data, b.len);
-        e = flow_table_match(t, &key);
+        flow_keys_parse(t, &keys, &(struct frame){.data = b.data, .len = b.len});
+        e = flow_table_match(t, &keys);
         want = winner(rule, rules, type, group);
         assert_int_equal(e ? e->tag : rules, want);
         if (e) {
