@@ -36,6 +36,7 @@ FORMS = {("write", "ipv6"): ("write", 1.06), ("read", "ipv6"): ("read", 1.06), (
          ("write", "vlan6"): ("write", 1.5), ("send", "srq"): ("send", 1.5), ("write", "inline"): ("write", 1.5),
          ("write", "fence"): ("write", 1.5), ("write", "uc"): ("write", 1.5), ("send", "uc"): ("send", 1.5),
          ("write-imm", ""): ("write", 1.5), ("send-imm", ""): ("send", 1.5), ("write", "sges"): ("write", 1.5), ("send", "ud"): ("send", 1.5),
+         ("write", "counted"): ("write", 1.5), ("send", "counted"): ("send", 1.5), ("read", "counted"): ("read", 1.5),
          ("fetch-add", ""): None}
 # Per cent that a message may cost more under a controller.
 CONTROL = 5

@@ -36,7 +36,7 @@
 struct form {
     const char *name;
     uint32_t type; /* 0: RC */
-    bool ipv6, tagged, srq, is_inline, fence;
+    bool ipv6, tagged, srq, is_inline, fence, counted;
     unsigned sges; /* 0: one */
 };
 
@@ -49,11 +49,14 @@ static const struct form forms[] = {
     {.name = "inline", .is_inline = true},
     {.name = "fence", .fence = true},
     {.name = "uc", .type = QPT_UC},
+    {.name = "counted", .counted = true},
     {.name = "ud", .type = QPT_UD},
 };
 
 struct side {
     const struct form *form;
+    struct comp_counter counter;
+    struct counter_line counted;
     struct engine *e;
     struct qp *qp;
     struct qp_table *qps;
@@ -125,9 +128,14 @@ static struct qp *make_qp(struct side *s)
                                   .max_sge = 2,
                                   .max_inline = MAX_INLINE},
                            .rq = receive_queue(s)};
+    struct qp *qp;
     int err;
 
-    return qp_create(s->qps, &init, &err);
+    qp = qp_create(s->qps, &init, &err);
+    s->counter.line = &s->counted;
+    if (qp && s->form->counted)
+        engine_qp_count(qp, &s->counter, QP_COUNT_ALL);
+    return qp;
 }
 
 static union gid address_of(const struct form *f, uint8_t number)

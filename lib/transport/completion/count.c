@@ -26,14 +26,13 @@ int engine_qp_count(struct qp *qp, struct comp_counter *c, uint32_t what)
             qp->counter[i] = c;
     qp->resp.counted |= (uint8_t)what;
     qp->counts_sends = qp->resp.counted & sends;
-    qp->resp.counted_reads = qp->resp.counted & QP_COUNT_PEER_READ;
     return 0;
 }
 
 void engine_qp_count_none(struct qp *qp)
 {
     qp->resp.counted = 0;
-    qp->counts_sends = qp->resp.counted_reads = false;
+    qp->counts_sends = false;
 }
 
 /* ---- counting ---- */
@@ -118,6 +117,14 @@ void count_write_later(struct engine *e, struct qp *qp, unsigned job, uint32_t l
 {
     e->completion[e->completions++] =
         (struct rx_completion){.qp = qp, .job = job, .cqe.byte_len = len};
+}
+
+void count_read(struct engine *e, struct qp *qp, struct resp_resource *r)
+{
+    if (r->counted || r->kind != KIND_READ_REQUEST)
+        return;
+    r->counted = true;
+    count_done(e, qp, QP_COUNT_PEER_READ, 1, r->all_len);
 }
 
 void count_refused(struct engine *e, struct qp *qp, uint8_t kind, enum fault fault)

@@ -6,11 +6,9 @@
  *   receives                             with their CQEs
  *   the peer's WRITEs                    as receives, by rx_completions without a queue: after the
  *                                        bytes of the message
- *   the peer's READs                     when the last response is built, which resp_reply.c does
+ *   the peer's READs                     when the last response is built
  *
- * A queue pair without a counter pays for it with one test of each batch. One whose answers to
- * READs are counted builds them one by one, and a batch of WRITEs that are counted ends as
- * rx_completions.
+ * A queue pair without a counter pays for it with one test of each batch.
  */
 #ifndef UROCE_COUNT_H
 #define UROCE_COUNT_H
@@ -32,6 +30,10 @@ void count_recv(struct engine *e, struct qp *qp, const struct cqe *c);
 /* The frame's, or a batch's job is a WRITE of len bytes that is complete once its bytes are there,
  * and takes no receive WQE. There is room for an rx_completion. */
 void count_write_later(struct engine *e, struct qp *qp, unsigned job, uint32_t len);
+
+/* The last response to a READ of the peer was built: it counts once, however often it is answered.
+ */
+void count_read(struct engine *e, struct qp *qp, struct resp_resource *r);
 
 /* The expected request of the peer is refused for a fault. */
 void count_refused(struct engine *e, struct qp *qp, uint8_t kind, enum fault fault);

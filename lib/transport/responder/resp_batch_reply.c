@@ -4,6 +4,7 @@
  * one from mapped memory, in the same order. The region is looked up once for many; headers are the
  * same for responses of one opcode and length. Any other reply ends the batch, untouched.
  */
+#include "count.h"
 #include "mem_memcpy.h"
 #include "mr_grant.h"
 #include "responder.h"
@@ -91,8 +92,8 @@ static bool build_response(struct engine *e, struct qp *qp, struct reply_batch *
     return true;
 }
 
-NO_STACK_PROTECTOR unsigned resp_batch_replies(struct engine *e, struct qp *qp,
-                                               struct frame *frames, unsigned n, bool one_of_many)
+NO_STACK_PROTECTOR static __attribute__((noinline)) unsigned
+batch_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool one_of_many)
 {
     const struct responder *resp = &qp->resp;
     struct reply_batch b = {.shape = NO_SHAPE};
@@ -100,7 +101,7 @@ NO_STACK_PROTECTOR unsigned resp_batch_replies(struct engine *e, struct qp *qp,
     unsigned i;
 
     if (e->sealed != e->jobs || qp->service != PKT_RC || !resp->res_pending ||
-        unlikely(resp->one_by_one))
+        unlikely(resp->urgent))
         return 0;
     b.left = resp_pending_span(resp);
     b.at = (resp->res_head - b.left) % resp->res_max;
@@ -113,4 +114,30 @@ NO_STACK_PROTECTOR unsigned resp_batch_replies(struct engine *e, struct qp *qp,
     tx_header_seal(e, qp, &qp->encap, &b.header, frames, i);
     e->sealed += i;
     return i;
+}
+
+/* READs that are answered in order: those before the first that is not. */
+static __attribute__((noinline)) unsigned
+counted_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool one_of_many)
+{
+    struct responder *resp = &qp->resp;
+    uint32_t span = resp_pending_span(resp), first = resp->res_head - span;
+
+    n = batch_replies(e, qp, frames, n, one_of_many);
+    for (uint32_t i = 0; i < span; i++) {
+        struct resp_resource *r = &resp->res[(first + i) % resp->res_max];
+
+        if (r->pending)
+            break;
+        count_read(e, qp, r);
+    }
+    return n;
+}
+
+unsigned resp_batch_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                            bool one_of_many)
+{
+    if (counts(qp, QP_COUNT_PEER_READ))
+        return counted_replies(e, qp, frames, n, one_of_many);
+    return batch_replies(e, qp, frames, n, one_of_many);
 }

@@ -173,8 +173,8 @@ static void finish_read(struct qp *qp, struct resp_resource *r)
 
 static void finish_good_read(struct engine *e, struct qp *qp, struct resp_resource *r)
 {
-    if (counts(qp, QP_COUNT_PEER_READ) && !r->answered)
-        count_done(e, qp, QP_COUNT_PEER_READ, 1, r->all_len);
+    if (counts(qp, QP_COUNT_PEER_READ) && !is_repeat(qp, r))
+        count_read(e, qp, r);
     finish_read(qp, r);
 }
 

@@ -15,6 +15,7 @@ struct resp_resource {
     uint8_t kind;  /* KIND_READ_REQUEST, an atomic, FLUSH or ATOMIC WRITE */
     bool pending;  /* a reply has to be sent, for the first time or again */
     bool answered; /* the reply was sent once: a pending one is a repetition */
+    bool counted;  /* READ: completion/count.h */
     psn_t first;
     uint32_t packets; /* from `first` to the end of the reply being sent */
     uint32_t all;     /* READ: to the end of the READ, which may have been repeated for a part */
@@ -67,21 +68,15 @@ struct responder {
     uint32_t res_head;         /* resources opened since reset, modulo a multiple of res_max */
     uint32_t res_pending;
     struct resp_store *store; /* what arrived behind a gap (resp_store.c), or NULL */
-    uint8_t in_vain; /* requests that came again though they were not missing, modulo 256 */
-    bool map_due;    /* a map has to be sent: resp_owe_map */
-    union {          /* replies are built one by one: one test for both reasons */
-        struct {
-            bool urgent;        /* a map, or one of repeats, goes before what else is owed */
-            bool counted_reads; /* READs that are answered have a counter */
-        };
-        uint16_t one_by_one;
-    };
-    bool owes_losses;            /* a map of losses has to be sent: resp_owe_losses */
-    struct engine *watcher;      /* has a watch for this queue pair (resp_trim.c); or NULL */
-    bool shows_map;              /* the next ACK carries a map: the peer sees that there are some */
-    bool reports;                /* what is executed is told of before its responses: resp_report */
-    psn_t reported;              /* up to here it was */
-    psn_t report_end;            /* and is until all responses up to here were sent */
+    uint8_t in_vain;        /* requests that came again though they were not missing, modulo 256 */
+    bool map_due;           /* a map has to be sent: resp_owe_map */
+    bool urgent;            /* it, or one of repeats, goes before what else is owed */
+    bool owes_losses;       /* a map of losses has to be sent: resp_owe_losses */
+    struct engine *watcher; /* has a watch for this queue pair (resp_trim.c); or NULL */
+    bool shows_map;         /* the next ACK carries a map: the peer sees that there are some */
+    bool reports;           /* what is executed is told of before its responses: resp_report */
+    psn_t reported;         /* up to here it was */
+    psn_t report_end;       /* and is until all responses up to here were sent */
     struct resp_repeat *repeats; /* resp_repeat.h: in the order of their arrival */
     struct mr_hint read_hint;    /* the region of the last READ */
     /* Rounds of repeated requests: sport_request_repeated counts them. */
