@@ -6,7 +6,7 @@
  *   receives                             with their CQEs
  *   the peer's WRITEs                    as receives, by rx_completions without a queue: after the
  *                                        bytes of the message
- *   the peer's READs                     when the last response is built
+ *   the peer's READs                     when the last response is built, and sealed
  *
  * A queue pair without a counter pays for it with one test of each batch.
  */

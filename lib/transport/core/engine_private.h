@@ -27,7 +27,8 @@ struct tx_job {
     uint16_t bth_len;                   /* BTH through ICRC */
     bool is_reply;                      /* READ response: a payload that fails is the responder's */
     uint8_t failed;                     /* enum job_failed */
-    uint32_t slot;                      /* request: count of its slot */
+    uint32_t slot;                      /* request: count of its slot; reply: 1 + index of the
+                                           resource to count when it is sealed, or 0 */
     psn_t psn;
     const uint8_t *source; /* the payload, if it is copied when the packet is sealed; or NULL */
     uint32_t source_len;

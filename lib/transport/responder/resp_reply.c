@@ -55,6 +55,7 @@ static uint8_t *build(struct engine *e, struct qp *qp, struct tx_job *job, struc
     p->pkey = PKEY_DEFAULT;
     p->dest_qpn = qp->dest_qpn;
     job->is_reply = true;
+    job->slot = 0;
     job->psn = p->psn;
     job->bth_len = (uint16_t)pkt_len(p->opcode, p->payload_len);
     encap_tx(job->frame->data, &qp->encap, job->bth_len, e->ip_id++);
@@ -171,11 +172,25 @@ static void finish_read(struct qp *qp, struct resp_resource *r)
         resp_finish_reply(&qp->resp, r);
 }
 
-static void finish_good_read(struct engine *e, struct qp *qp, struct resp_resource *r)
+/* The last response of a READ is built. It is counted when its bytes are there. */
+static void finish_good_read(struct engine *e, struct qp *qp, struct tx_job *job,
+                             struct resp_resource *r)
 {
-    if (counts(qp, QP_COUNT_PEER_READ) && !is_repeat(qp, r))
-        count_read(e, qp, r);
+    bool waits = e->batch.n || e->sealed != e->jobs;
+
+    if (counts(qp, QP_COUNT_PEER_READ) && !is_repeat(qp, r)) {
+        if (waits)
+            job->slot = (uint32_t)(r - qp->resp.res) + 1;
+        else
+            count_read(e, qp, r);
+    }
     finish_read(qp, r);
+}
+
+void resp_reply_sealed(struct engine *e, const struct tx_job *job)
+{
+    if (job->slot)
+        count_read(e, job->qp, &job->qp->resp.res[job->slot - 1]);
 }
 
 static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, struct resp_resource *r)
@@ -210,7 +225,7 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
         pkt_build_pad(payload, p.payload_len);
     }
     if (++r->next == end_of(qp, r))
-        finish_good_read(e, qp, r);
+        finish_good_read(e, qp, job, r);
     return true;
 }
 

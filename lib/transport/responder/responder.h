@@ -88,7 +88,9 @@ void resp_memory_fault(struct engine *e, struct qp *qp, unsigned job);
 
 /* resp_reply.c: builds the next reply; false: there is none after all. */
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
-/* The same, unless it is a response to a READ, whose bytes would have to be copied. */
+/* Its payload is there. */
+void resp_reply_sealed(struct engine *e, const struct tx_job *job);
+/* resp_reply, unless it is a response to a READ, whose bytes would have to be copied. */
 bool resp_reply_short(struct engine *e, struct qp *qp, struct tx_job *job);
 /* resp_batch_reply.c: builds and seals up to n responses to READs; frames[0] is that of job
  * e->jobs. one_of_many: a response to a READ of several packets is built only as the first of them,

@@ -193,6 +193,8 @@ static unsigned seal_rest(struct engine *e, struct frame *frames)
         if (job->failed || (any_failed && behind_failed(e, i)))
             continue;
         tx_seal(e, job);
+        if (job->is_reply)
+            resp_reply_sealed(e, job);
         if (out != i) {
             struct frame lent = frames[out];
 

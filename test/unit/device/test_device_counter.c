@@ -412,8 +412,8 @@ static void test_memory_of_read_fails(void **state)
     kit_status = -EFAULT;
     request(&p, SQE_READ, LEN);
     kit_status = 0;
-    assert_int_equal(failures(&p.of_a, QP_COUNT_READ), 1);
-    assert_int_equal(failures(&p.of_b, QP_COUNT_PEER_READ), 1);
+    counted(&p.of_a, (uint64_t[]){0, 0, 0, 0, 0, 0}, (uint64_t[]){0, 0, 1, 0, 0, 0});
+    counted(&p.of_b, (uint64_t[]){0, 0, 0, 0, 0, 0}, (uint64_t[]){0, 0, 0, 1, 0, 0});
 }
 
 /* After RESET and a new connection the counters go on. */
