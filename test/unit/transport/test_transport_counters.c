@@ -179,6 +179,27 @@ static void test_many_writes(void **state)
     end();
 }
 
+/* A READ counts with its last response. */
+static void test_long_read(void **state)
+{
+    static uint8_t bytes[FRAME_BURST][ROOM];
+    struct frame f[FRAME_BURST];
+
+    begin(BATCH_COUNTS_WRS);
+    post(SQE_READ, LEN);
+    post(SQE_READ, 8 * 1024);
+    engine_doorbell(a.e, a.qp, now);
+    move(&a, &b, 1);
+    make_frames(f, bytes);
+    assert_int_equal(engine_tx(b.e, f, 5, now), 5);
+    engine_rx(a.e, f, 5, now);
+    counted(&b, (uint64_t[]){0, 0, 0, 1, 0, 0}, none);
+    run();
+    counted(&b, (uint64_t[]){0, 0, 0, 2, 0, 0}, none);
+    counted(&a, (uint64_t[]){0, 0, 2, 0, 0, 0}, none);
+    end();
+}
+
 /* Requests that arrive twice count once, also READs, which are answered twice. */
 static void test_duplicates(void **state)
 {
@@ -309,12 +330,12 @@ static void test_reads_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations),   cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_datagrams),    cmocka_unit_test(test_many_writes),
-        cmocka_unit_test(test_duplicates),   cmocka_unit_test(test_refused_write),
-        cmocka_unit_test(test_refused_read), cmocka_unit_test(test_not_ready),
-        cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_attach),
-        cmocka_unit_test(test_reads_alone),
+        cmocka_unit_test(test_operations),    cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_datagrams),     cmocka_unit_test(test_many_writes),
+        cmocka_unit_test(test_long_read),     cmocka_unit_test(test_duplicates),
+        cmocka_unit_test(test_refused_write), cmocka_unit_test(test_refused_read),
+        cmocka_unit_test(test_not_ready),     cmocka_unit_test(test_memory_fails),
+        cmocka_unit_test(test_attach),        cmocka_unit_test(test_reads_alone),
     };
 
     return cmocka_run_group_tests_name("transport_counters", tests, NULL, NULL);
