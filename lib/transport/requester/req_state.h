@@ -150,10 +150,15 @@ static inline bool slot_is_before(const struct send_slot *s, psn_t una)
     return !psn_before(una, psn_add(s->first, s->packets));
 }
 
+static inline bool op_is_atomic(uint8_t sqe_op)
+{
+    return sqe_op == SQE_CMP_SWP || sqe_op == SQE_FETCH_ADD;
+}
+
 static inline bool op_is_read_or_atomic(uint8_t sqe_op)
 {
-    return sqe_op == SQE_READ || sqe_op == SQE_CMP_SWP || sqe_op == SQE_FETCH_ADD ||
-           sqe_op == SQE_FLUSH || sqe_op == SQE_ATOMIC_WRITE;
+    return sqe_op == SQE_READ || op_is_atomic(sqe_op) || sqe_op == SQE_FLUSH ||
+           sqe_op == SQE_ATOMIC_WRITE;
 }
 
 #endif

@@ -60,8 +60,23 @@ static void copy_out(void *space, struct mem_io *io, unsigned n)
     }
 }
 
+static int copied_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+                         uint64_t swap_add, uint64_t compare, uint64_t *old)
+{
+    const struct copied *c = space;
+    uint8_t *at = c->memory + (addr - IOVA);
+    uint64_t new;
+
+    if (addr < c->bad + c->bad_len && c->bad < addr + sizeof(*old))
+        return -EFAULT;
+    memcpy(old, at, sizeof(*old));
+    new = op == MEM_FETCH_ADD ? *old + swap_add : *old == compare ? swap_add : *old;
+    memcpy(at, &new, sizeof(new));
+    return 0;
+}
+
 static const struct mem_backend backend = {
-    .name = "test", .copy_in = copy_in, .copy_out = copy_out};
+    .name = "test", .copy_in = copy_in, .copy_out = copy_out, .atomic = copied_atomic};
 
 static void *zeroed(size_t bytes)
 {
@@ -359,7 +374,7 @@ static void damage(struct frame *f, struct random *r)
     else if (what == 12)
         b[AT_BTH_OPCODE] = bit % 2   ? OP_WRITE_FIRST
                            : bit % 4 ? (uint8_t)(OP_WRITE_FIRST + bit % 6)
-                                     : (uint8_t)(OP_READ_REQUEST + bit % 5);
+                                     : (uint8_t)(OP_READ_REQUEST + bit % 9);
     else if (what == 13)
         b[AT_UDP_SPORT + bit % 2] ^= 1;
     else
