@@ -9,9 +9,9 @@
  *
  * Threads: the control thread inserts and removes regions; workers look them up. A removed
  * region's memory may be freed only after every worker has passed a quiet point. The table itself
- * never moves. A published region does not change; only its `direct`, `space` and `backend` may, and only while no
- * worker runs. A window does change, by work requests of any worker, but not while a worker reaches memory
- * through it: see struct mr_span.
+ * never moves. A published region does not change; only its `direct`, `space` and `backend` may,
+ * and only while no worker runs. A window does change, by work requests of any worker, but not
+ * while a worker reaches memory through it: see struct mr_span.
  */
 #ifndef UROCE_MEM_H
 #define UROCE_MEM_H
@@ -727,6 +727,38 @@ unsigned mem_batch_flush_out(struct mem_batch *b);
  * @return  The number of transfers that failed.
  */
 unsigned mem_batch_flush_in(struct mem_batch *b);
+
+/**
+ * Do one 64-bit atomic operation in memory that is mapped. Any thread.
+ *
+ * @param at  The dataplane's address, a multiple of 8 (mem_atomic_fits()).
+ * @param op  The operation.
+ * @param swap_add  The value to store or to add, host order.
+ * @param compare  For MEM_CMP_SWP, the value to compare with.
+ * @return  The value before, host order.
+ */
+static inline uint64_t mem_atomic_mapped(void *at, enum mem_atomic_op op, uint64_t swap_add,
+                                         uint64_t compare)
+{
+    _Atomic uint64_t *p = at;
+
+    if (op == MEM_FETCH_ADD)
+        return atomic_fetch_add(p, swap_add);
+    atomic_compare_exchange_strong(p, &compare, swap_add);
+    return compare;
+}
+
+/**
+ * Whether an atomic operation can be done at an address of mapped memory: a mapping with another
+ * alignment than the application's would make it a split lock.
+ *
+ * @param at  The dataplane's address.
+ * @return  True when it is a multiple of 8.
+ */
+static inline bool mem_atomic_fits(const void *at)
+{
+    return (uintptr_t)at % sizeof(uint64_t) == 0;
+}
 
 /**
  * Do one 64-bit atomic operation. It is atomic with all other RDMA atomics of this device

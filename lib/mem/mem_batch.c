@@ -112,18 +112,12 @@ unsigned mem_batch_flush_in(struct mem_batch *b)
     return flush_batch(b, false);
 }
 
-static int direct_atomic(_Atomic uint64_t *p, enum mem_atomic_op op, uint64_t swap_add,
-                         uint64_t compare, uint64_t *old)
+static int direct_atomic(uint8_t *at, enum mem_atomic_op op, uint64_t swap_add, uint64_t compare,
+                         uint64_t *old)
 {
-    /* A mapping with another alignment than the application's would make this a split lock. */
-    if ((uintptr_t)p % sizeof(*p))
+    if (!mem_atomic_fits(at))
         return -EFAULT;
-    if (op == MEM_FETCH_ADD) {
-        *old = atomic_fetch_add(p, swap_add);
-        return 0;
-    }
-    *old = compare;
-    atomic_compare_exchange_strong(p, old, swap_add);
+    *old = mem_atomic_mapped(at, op, swap_add, compare);
     return 0;
 }
 
@@ -131,7 +125,7 @@ int mem_atomic(struct mem_batch *b, struct mem_region *mr, uint64_t addr, enum m
                uint64_t swap_add, uint64_t compare, uint64_t *old, uint64_t tag)
 {
     if (mr->direct)
-        return direct_atomic((_Atomic uint64_t *)direct_at(mr, addr), op, swap_add, compare, old);
+        return direct_atomic(direct_at(mr, addr), op, swap_add, compare, old);
     if (b && b->caller)
         return mem_atomic_through(b, mr, addr, op, swap_add, compare, old, tag);
     return mr->backend->atomic(mr->space, mr, addr, op, swap_add, compare, old);

@@ -171,6 +171,23 @@ static inline bool send_wqe_copy_read(const void *entry, struct send_wqe *w)
     return w->sge->length <= MESSAGE_MAX;
 }
 
+/* Copies an atomic into one SGE of its 8 bytes; false: the WQE is none. */
+static inline bool send_wqe_copy_atomic(const void *entry, struct send_wqe *w)
+{
+    const volatile wqe_pair *from = entry;
+    wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
+    uint64_t op = (a[1] & WQE_READ_MASK) ^ WQE_ONE_SGE;
+
+    _Static_assert(offsetof(struct sqe, atomic) == 2 * sizeof(wqe_pair), "the third pair");
+    if (op != SQE_CMP_SWP && op != SQE_FETCH_ADD)
+        return false;
+    wqe_copy_sge(entry, w);
+    to[0] = a;
+    to[1] = b & (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
+    to[2] = from[2];
+    return w->sge->length == sizeof(uint64_t);
+}
+
 /* ---- receive WQEs ---- */
 
 struct recv_buffer {

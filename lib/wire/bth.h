@@ -2,7 +2,7 @@
 /*
  * The fields of a packet's headers, in place: for code that handles many packets of one kind, whose
  * lengths are known to be sound. All other code works with a struct pkt (pkt.h). Offsets are those
- * of volume 1, 9.2 (BTH) and 9.3 (RETH, DETH, AETH). Pure; any thread.
+ * of volume 1, 9.2 (BTH) and 9.3 (the others). Pure; any thread.
  */
 #ifndef UROCE_BTH_H
 #define UROCE_BTH_H
@@ -10,10 +10,11 @@
 #include "bytes.h"
 #include "pkt.h"
 
-#define RETH_LEN 16
-#define DETH_LEN 8
-#define AETH_LEN 4
-#define IMM_LEN  4
+#define RETH_LEN       16
+#define DETH_LEN       8
+#define AETH_LEN       4
+#define IMM_LEN        4
+#define ATOMIC_ETH_LEN 28
 
 /* ---- BTH: opcode, flags and P_Key | destination QPN | AckReq and PSN, four bytes each ---- */
 
@@ -148,6 +149,49 @@ static inline uint32_t aeth_msn(const uint8_t *aeth)
 static inline void aeth_put(uint8_t *aeth, uint8_t syndrome, uint32_t msn)
 {
     put_be32(aeth, (uint32_t)syndrome << 24 | (msn & PSN_MASK));
+}
+
+/* ---- AtomicETH: virtual address, R_Key, swap or add, compare ---- */
+
+static inline uint64_t atomic_eth_va(const uint8_t *eth)
+{
+    return get_be64(eth);
+}
+
+static inline uint32_t atomic_eth_rkey(const uint8_t *eth)
+{
+    return get_be32(eth + 8);
+}
+
+static inline uint64_t atomic_eth_swap_add(const uint8_t *eth)
+{
+    return get_be64(eth + 12);
+}
+
+static inline uint64_t atomic_eth_compare(const uint8_t *eth)
+{
+    return get_be64(eth + 20);
+}
+
+static inline void atomic_eth_put(uint8_t *eth, uint64_t va, uint32_t rkey, uint64_t swap_add,
+                                  uint64_t compare)
+{
+    put_be64(eth, va);
+    put_be32(eth + 8, rkey);
+    put_be64(eth + 12, swap_add);
+    put_be64(eth + 20, compare);
+}
+
+/* ---- AtomicAckETH: the value before ---- */
+
+static inline uint64_t atomic_ack_original(const uint8_t *eth)
+{
+    return get_be64(eth);
+}
+
+static inline void atomic_ack_put(uint8_t *eth, uint64_t original)
+{
+    put_be64(eth, original);
 }
 
 #endif

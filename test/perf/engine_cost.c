@@ -371,11 +371,9 @@ static enum sqe_op find_op(const char *name)
     static const struct {
         const char *name;
         enum sqe_op op;
-    } ops[] = {{"send", SQE_SEND},
-               {"read", SQE_READ},
-               {"write-imm", SQE_WRITE_IMM},
-               {"send-imm", SQE_SEND_IMM},
-               {"fetch-add", SQE_FETCH_ADD}};
+    } ops[] = {{"send", SQE_SEND},           {"read", SQE_READ},
+               {"write-imm", SQE_WRITE_IMM}, {"send-imm", SQE_SEND_IMM},
+               {"fetch-add", SQE_FETCH_ADD}, {"cmp-swap", SQE_CMP_SWP}};
 
     for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         if (!strcmp(name, ops[i].name))

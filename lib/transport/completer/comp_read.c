@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Responses that carry data. A batch is of consecutive responses of the oldest READs that are not
- * complete, into one piece of memory each.
+ * complete, into one piece of memory each; or of the results of the oldest atomics.
  */
 #include "completer.h"
 #include "late.h"
@@ -151,7 +151,7 @@ void comp_atomic(struct engine *e, struct qp *qp, unsigned job)
 
     if (!s)
         return;
-    if (s->wqe.h.opcode != SQE_CMP_SWP && s->wqe.h.opcode != SQE_FETCH_ADD) {
+    if (!op_is_atomic(s->wqe.h.opcode)) {
         fail_slot(e, qp, s, WC_BAD_RESP_ERR);
         return;
     }
@@ -241,6 +241,42 @@ unsigned comp_place_responses(struct rx_batch *b, unsigned n)
         if (s->done != s->packets)
             continue;
         at++;
+        req_commit_response(req);
+    }
+    return i;
+}
+
+/* Stores the result in packet i, the one response of s, into mapped memory. False, with nothing
+ * done: the general path must judge it. */
+static bool place_result(struct rx_batch *b, struct mr_grant *g, struct send_slot *s, unsigned i)
+{
+    const struct sge *sge = s->wqe.sge;
+    uint64_t original = atomic_ack_original(b->span[i].bth + BTH_LEN + AETH_LEN);
+    uint8_t *to;
+
+    if (!s->started || !op_is_atomic(s->wqe.h.opcode) || s->wqe.h.num_sge != 1)
+        return false;
+    to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE,
+                         sge->addr, sizeof(original));
+    if (!to)
+        return false;
+    memcpy(to, &original, sizeof(original));
+    s->done++;
+    return true;
+}
+
+unsigned comp_place_results(struct rx_batch *b, unsigned n)
+{
+    struct requester *req = &b->qp->req;
+    struct mr_grant g = {.direct = NULL};
+    uint32_t at = oldest_slot(req);
+    unsigned i;
+
+    for (i = 0; i < n && at != req->send; i++, at++) {
+        struct send_slot *s = slot_at(req, at);
+
+        if (!is_next_response(s, psn_add(req->una, i)) || !place_result(b, &g, s, i))
+            break;
         req_commit_response(req);
     }
     return i;

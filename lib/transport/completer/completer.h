@@ -72,6 +72,7 @@ void comp_atomic(struct engine *e, struct qp *qp, unsigned job);
 /* comp_read.c */
 bool comp_expect_response(const struct qp *qp, psn_t *first);
 unsigned comp_place_responses(struct rx_batch *b, unsigned n);
+unsigned comp_place_results(struct rx_batch *b, unsigned n);
 void comp_commit_responses(struct rx_batch *b, unsigned n);
 /* comp_rx.c: one ACK or NAK, with any PSN. Judges and commits it, too. */
 unsigned comp_place_ack(struct rx_batch *b, unsigned n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What req_batch_message.c, req_batch_read.c and req_batch_ud.c share. */
+/* What req_batch_message.c, req_batch_read.c, req_batch_atomic.c and req_batch_ud.c share. */
 #ifndef UROCE_REQ_BATCH_H
 #define UROCE_REQ_BATCH_H
 

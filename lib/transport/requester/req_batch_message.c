@@ -233,6 +233,17 @@ static __attribute__((noinline)) unsigned build_deferred(struct engine *e, struc
     return build_messages(e, qp, frames, n, true);
 }
 
+/* Atomics, or messages of several SGEs. */
+static __attribute__((noinline)) unsigned build_others(struct engine *e, struct qp *qp,
+                                                       struct frame *frames, unsigned n)
+{
+    uint8_t op = send_wqe_peek_opcode(&qp->req.sq);
+
+    if (op <= SQE_SEND_IMM)
+        return build_gathered(e, qp, frames, n);
+    return op_is_atomic(op) && qp->service == PKT_RC ? req_batch_atomics(e, qp, frames, n) : 0;
+}
+
 NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,
                                                struct frame *frames, unsigned n, unsigned psns)
 {
@@ -248,7 +259,7 @@ NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,
         return taken;
     if (e->sealed == e->jobs && qp->service == PKT_RC)
         taken = req_batch_reads(e, qp, frames, n, psns);
-    if (!taken && e->sealed == e->jobs && send_wqe_peek_opcode(&qp->req.sq) <= SQE_SEND_IMM)
-        taken = build_gathered(e, qp, frames, messages);
+    if (!taken && e->sealed == e->jobs)
+        taken = build_others(e, qp, frames, messages);
     return taken ? taken : build_deferred(e, qp, frames, messages);
 }

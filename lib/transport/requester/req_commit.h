@@ -35,7 +35,7 @@ void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_
                          bool asked);
 
 /* n WQEs were taken and sent, a packet each; the last one, `last`, asks for an ACK, and the next
- * PSN is `next`. reads: they are READs. */
+ * PSN is `next`. reads: they are READs or atomics. */
 void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last, psn_t next,
                          bool reads);
 

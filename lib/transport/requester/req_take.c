@@ -9,12 +9,16 @@
 #include "sg.h"
 #include "wqe.h"
 
-/* A READ stays in the queue while no other may be outstanding: req_batch_reads takes it later,
- * together with those behind it. */
+/* A READ or an atomic stays in the queue while no other may be outstanding: req_batch_reads or
+ * req_batch_atomics takes it later, together with those behind it. */
 static bool read_must_wait(const struct qp *qp)
 {
-    return qp->req.rd_outstanding && !req_reads_allowed(qp) &&
-           send_wqe_peek_opcode(&qp->req.sq) == SQE_READ;
+    uint8_t op;
+
+    if (!qp->req.rd_outstanding || req_reads_allowed(qp))
+        return false;
+    op = send_wqe_peek_opcode(&qp->req.sq);
+    return op == SQE_READ || op_is_atomic(op);
 }
 
 /* Takes the next WQE of the send queue into a slot. False when there is none or no room. */

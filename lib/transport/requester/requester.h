@@ -118,17 +118,18 @@ static inline bool op_is_local(uint8_t sqe_op)
 /* ---- req_batch_*.c: frames[0] is that of job e->jobs ---- */
 
 /*
- * Takes up to n single-packet SENDs and WRITEs, or READs by req_batch_reads, from the send queue
- * and builds their packets into frames[0..]. psns: PSNs that they may have. Returns how many; those
- * that wait for no queued copy are sealed.
+ * Takes up to n single-packet SENDs and WRITEs, or READs by req_batch_reads, or atomics, from the
+ * send queue and builds their packets into frames[0..]. psns: PSNs that they may have. Returns how
+ * many; those that wait for no queued copy are sealed.
  */
 unsigned req_batch_messages(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                             unsigned psns);
 /* UD alone: up to n datagrams, if no packet waits for a queued copy. */
 unsigned req_batch_datagrams(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
-/* READs alone; no packet waits for a queued copy. */
+/* READs alone, or atomics; no packet waits for a queued copy. */
 unsigned req_batch_reads(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                          unsigned psns);
+unsigned req_batch_atomics(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 /* Builds and seals up to n packets of the message being sent, neither its first nor its last. */
 unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 

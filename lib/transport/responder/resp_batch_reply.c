@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Responses to READs, as many at a time as may be sent: those that resp_reply.c would build one by
- * one from mapped memory, in the same order. The region is looked up once for many; headers are the
- * same for responses of one opcode and length. Any other reply ends the batch, untouched.
+ * Responses to READs and results of atomics, as many at a time as may be sent: those that
+ * resp_reply.c would build one by one, READs from mapped memory, in the same order. The region is
+ * looked up once for many; headers are the same for responses of one opcode and length. Any other
+ * reply ends the batch, untouched.
  */
 #include "count.h"
 #include "mem_memcpy.h"
@@ -37,7 +38,7 @@ static struct resp_resource *next_pending(const struct responder *resp, struct r
 static const uint8_t *reply_payload(struct engine *e, struct qp *qp, struct reply_batch *b,
                                     const struct resp_resource *r, uint32_t off, uint32_t len)
 {
-    if (!len || r->kind != KIND_READ_REQUEST || r->pd != qp->pd)
+    if (!len || r->pd != qp->pd)
         return NULL;
     return mr_grant_lookup(e, qp, &b->grant, &qp->resp.read_hint, r->rkey, MEM_REMOTE_READ,
                            r->va + off, len);
@@ -64,6 +65,25 @@ static __attribute__((noinline)) void start_shape(struct engine *e, struct qp *q
     b->shape = shape;
 }
 
+/* Builds the result of an atomic into frames[i]; false: r is of another kind. */
+static __attribute__((noinline)) bool build_result(struct engine *e, struct qp *qp,
+                                                   struct reply_batch *b, struct resp_resource *r,
+                                                   struct frame *frames, unsigned i)
+{
+    const uint32_t shape = (uint32_t)OPCODE(PKT_RC, OP_ATOMIC_ACK) << 24;
+    uint8_t *aeth;
+
+    if (r->kind != KIND_CMP_SWP && r->kind != KIND_FETCH_ADD)
+        return false;
+    if (unlikely(shape != b->shape))
+        start_shape(e, qp, b, shape, frames, i);
+    aeth = tx_header_put(&b->header, qp->encap.len, &frames[i], r->first.v);
+    aeth_put(aeth, AETH_ACK_PLAIN, r->msn);
+    atomic_ack_put(aeth + AETH_LEN, r->original);
+    resp_finish_reply(&qp->resp, r);
+    return true;
+}
+
 /* Builds the next response of r into frames[i]. */
 static bool build_response(struct engine *e, struct qp *qp, struct reply_batch *b,
                            struct resp_resource *r, struct frame *frames, unsigned i)
@@ -74,8 +94,8 @@ static bool build_response(struct engine *e, struct qp *qp, struct reply_batch *
     const uint8_t *from = reply_payload(e, qp, b, r, off, len);
     uint8_t *next;
 
-    if (!from)
-        return false;
+    if (unlikely(!from))
+        return build_result(e, qp, b, r, frames, i);
     if (unlikely(shape != b->shape))
         start_shape(e, qp, b, shape, frames, i);
     next = tx_header_put(&b->header, qp->encap.len, &frames[i], psn_add(r->first, r->next).v);

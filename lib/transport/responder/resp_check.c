@@ -140,7 +140,7 @@ static enum fault check_atomic(struct engine *e, struct qp *qp, const struct rx_
         return not_allowed(qp, job, MEM_REMOTE_ATOMIC);
     if (!resource_ok(&qp->resp))
         return FAULT_TOO_MANY_READS;
-    if (p->atomic.va & 7)
+    if (!resp_aligned_ok(p->atomic.va))
         return misaligned(qp, p->atomic.va);
     return rkey_check(e, qp, job, p->atomic.rkey, p->atomic.va, 8, MEM_REMOTE_ATOMIC);
 }
@@ -155,7 +155,7 @@ static enum fault check_atomic_write(struct engine *e, struct qp *qp, const stru
         return FAULT_TOO_MANY_READS;
     if (p->reth.len != 8)
         return bad_length(qp, p->reth.len, 8);
-    if (p->reth.va & 7)
+    if (!resp_aligned_ok(p->reth.va))
         return misaligned(qp, p->reth.va);
     return rkey_check(e, qp, job, p->reth.rkey, p->reth.va, 8, MEM_REMOTE_WRITE);
 }

@@ -103,8 +103,8 @@ struct resp_resource *resp_open_resource(struct qp *qp, uint8_t kind, psn_t firs
 /* The result of the atomic with this PSN, whose memory answered late. */
 void resp_store_original(struct responder *resp, psn_t p, uint64_t original);
 
-/* n READs were executed, whose resources the caller has filled from resp_next_resource on; none of
- * them was pending. The request with PSN `next` is expected next. */
+/* n READs or atomics were executed, whose resources the caller has filled from resp_next_resource
+ * on; none of them was pending. The request with PSN `next` is expected next. */
 void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next);
 
 /* Index of the resource that is opened next. res_max is not 0. */

@@ -60,6 +60,12 @@ static inline bool resp_resource_ok(const struct resp_resource *r)
     return !r->pending || r->answered;
 }
 
+/* 9.4.5: an atomic is of 8 bytes that are aligned. */
+static inline bool resp_aligned_ok(uint64_t va)
+{
+    return !(va & 7);
+}
+
 /* The message fits the receive WQE. have: bytes of it that have arrived. */
 static inline bool resp_room_ok(uint32_t room, uint32_t have, uint32_t len)
 {

@@ -79,6 +79,7 @@ struct responder {
     psn_t report_end;       /* and is until all responses up to here were sent */
     struct resp_repeat *repeats; /* resp_repeat.h: in the order of their arrival */
     struct mr_hint read_hint;    /* the region of the last READ */
+    struct mr_hint atomic_hint;  /* the region of the last atomic */
     /* Rounds of repeated requests: sport_request_repeated counts them. */
     uint32_t rounds;
     psn_t round_first, repeated, repeated_epsn;

@@ -3,8 +3,9 @@
  * The responder. The path of a request: resp_rx.c compares its PSN with the expected one,
  * resp_check.c judges it by the rules of resp_rules.h, resp_write.c, resp_send.c, resp_read.c or
  * resp_atomic.c (atomics, ATOMIC WRITE, FLUSH) place its bytes, resp_commit.c moves the expected
- * PSN, resp_reply.c builds what is owed. Of a batch, resp_write.c, resp_send.c and resp_read.c
- * admit and place the packets, and resp_rx.c and resp_read.c commit them.
+ * PSN, resp_reply.c builds what is owed. Of a batch, resp_write.c, resp_batch_recv.c,
+ * resp_read.c and resp_atomic.c admit and place the packets, and resp_rx.c, resp_read.c and
+ * resp_atomic.c commit them.
  */
 #ifndef UROCE_RESPONDER_H
 #define UROCE_RESPONDER_H
@@ -63,6 +64,7 @@ unsigned resp_admit_writes(struct rx_batch *b, unsigned n);
 unsigned resp_admit_sends(struct rx_batch *b, unsigned n);
 unsigned resp_admit_writes_imm(struct rx_batch *b, unsigned n);
 unsigned resp_admit_reads(struct rx_batch *b, unsigned n);
+unsigned resp_admit_atomics(struct rx_batch *b, unsigned n);
 /* Place the first n packets; how many could be placed. */
 unsigned resp_place_writes(struct rx_batch *b, unsigned n);
 unsigned resp_place_segments(struct rx_batch *b, unsigned n);
@@ -72,10 +74,12 @@ unsigned resp_place_writes_imm(struct rx_batch *b, unsigned n);
 unsigned resp_place_datagrams(struct rx_batch *b, unsigned n);
 unsigned resp_place_datagrams_imm(struct rx_batch *b, unsigned n);
 unsigned resp_place_reads(struct rx_batch *b, unsigned n);
-/* resp_rx.c, resp_read.c: n packets were placed. One ACK, of the last one that asks for one, covers
- * all of them. */
+unsigned resp_place_atomics(struct rx_batch *b, unsigned n);
+/* resp_rx.c, resp_read.c, resp_atomic.c: n packets were placed. One ACK, of the last one that asks
+ * for one, covers all of them. */
 void resp_commit_batch(struct rx_batch *b, unsigned n);
 void resp_commit_read_batch(struct rx_batch *b, unsigned n);
+void resp_commit_atomic_batch(struct rx_batch *b, unsigned n);
 
 /* ---- resp_fault.c ---- */
 
@@ -92,9 +96,9 @@ bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
 void resp_reply_sealed(struct engine *e, const struct tx_job *job);
 /* resp_reply, unless it is a response to a READ, whose bytes would have to be copied. */
 bool resp_reply_short(struct engine *e, struct qp *qp, struct tx_job *job);
-/* resp_batch_reply.c: builds and seals up to n responses to READs; frames[0] is that of job
- * e->jobs. one_of_many: a response to a READ of several packets is built only as the first of them,
- * so that long READs do not take all frames. Returns how many. */
+/* resp_batch_reply.c: builds and seals up to n responses to READs and atomics; frames[0] is that of
+ * job e->jobs. one_of_many: a response to a READ of several packets is built only as the first of
+ * them, so that long READs do not take all frames. Returns how many. */
 unsigned resp_batch_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                             bool one_of_many);
 

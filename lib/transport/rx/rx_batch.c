@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Batches of received frames: see rx_batch.h. Most frames are in one: WRITE ONLY, SEND ONLY, parts
- * of longer WRITEs, READ requests or responses to READs, datagrams, each kind for itself, and ACKs
- * one by one. A frame is recognised by comparing its headers with the template of its queue pair,
- * as a whole; what remains to be checked is checked packet by packet. Any unusual frame ends the
- * batch untouched and takes the general path (rx_general.c).
+ * of longer WRITEs, READ requests or responses to READs, atomics or their results, datagrams, each
+ * kind for itself, and ACKs one by one. A frame is recognised by comparing its headers with the
+ * template of its queue pair, as a whole; what remains to be checked is checked packet by packet.
+ * Any unusual frame ends the batch untouched and takes the general path (rx_general.c).
  */
 #include "rx_batch.h"
 #include "completer.h"
@@ -58,7 +58,18 @@ static const struct rx_kind rx_reads = {.expect = expect_request,
                                         .admit = resp_admit_reads,
                                         .place = resp_place_reads,
                                         .commit = resp_commit_read_batch,
-                                        .reads = true};
+                                        .reads = true,
+                                        .bare = true};
+static const struct rx_kind rx_atomics = {.expect = expect_request,
+                                          .admit = resp_admit_atomics,
+                                          .place = resp_place_atomics,
+                                          .commit = resp_commit_atomic_batch,
+                                          .bare = true};
+static const struct rx_kind rx_results = {.expect = comp_expect_response,
+                                          .admit = admit_all,
+                                          .place = comp_place_results,
+                                          .commit = comp_commit_responses,
+                                          .bare = true};
 static const struct rx_kind rx_responses = {.expect = comp_expect_response,
                                             .admit = admit_all,
                                             .place = comp_place_responses,
@@ -92,6 +103,9 @@ static const struct rx_kind *const kind_of[256] = {
     [OPCODE(PKT_RC, OP_READ_RESP_LAST)] = &rx_responses,
     [OPCODE(PKT_RC, OP_READ_RESP_ONLY)] = &rx_responses,
     [OPCODE(PKT_RC, OP_ACK)] = &rx_acks,
+    [OPCODE(PKT_RC, OP_ATOMIC_ACK)] = &rx_results,
+    [OPCODE(PKT_RC, OP_CMP_SWP)] = &rx_atomics,
+    [OPCODE(PKT_RC, OP_FETCH_ADD)] = &rx_atomics,
     [OPCODE(PKT_UC, OP_WRITE_ONLY)] = &rx_writes,
     [OPCODE(PKT_UC, OP_WRITE_FIRST)] = &rx_segments,
     [OPCODE(PKT_UC, OP_WRITE_MIDDLE)] = &rx_segments,
@@ -155,7 +169,7 @@ ALWAYS_INLINE bool layout_make(enum hdr_form form, struct rx_layout *l, const st
     /* As unsigned numbers, lengths below 0, and 1 where a payload is due, are too long. */
     return hdr_template_matches(form, &b->qp->rx_template, frame) &&
            hdr_lengths_ok(form, frame, f->len, total) && !(rest & 3) &&
-           (b->kind->reads ? !(rest | len) : len - !b->kind->imm < b->qp->mtu + b->kind->imm);
+           (b->kind->bare ? !(rest | len) : len - !b->kind->imm < b->qp->mtu + b->kind->imm);
 }
 
 /* The frames up to `end` had this layout. */

@@ -27,7 +27,8 @@ struct rx_kind {
     unsigned (*place)(struct rx_batch *b, unsigned n);
     /* What n placed packets mean for the queue pair. */
     void (*commit)(struct rx_batch *b, unsigned n);
-    bool reads; /* requests of READs: each has the PSNs of its responses, and no payload */
+    bool reads; /* requests of READs: each has the PSNs of its responses */
+    bool bare;  /* headers alone: requests of READs, atomics and what answers these */
     bool imm;   /* with immediate data: it may have no payload */
     bool datagrams;
 };
@@ -39,7 +40,7 @@ struct rx_batch {
     enum hdr_form form;      /* of all frames' headers */
     unsigned job;            /* the first packet's: its rx_job is free to use */
     uint32_t messages;       /* placed: SENDs and WRITEs that are complete */
-    psn_t next;              /* placed: READs: the PSN behind the last one's responses */
+    psn_t next;              /* placed: READs, atomics: the PSN behind the last one's responses */
     uint32_t bytes, payload; /* recognised: of frames, and of their payloads */
     bool marks;              /* recognised: some frame may be marked "congestion experienced" */
     unsigned ce;             /* placed: frames that were marked so */

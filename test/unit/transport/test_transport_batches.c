@@ -37,27 +37,41 @@ static void make_datagram(const struct side *s, const struct side *peer, struct 
     e->ud.remote_qkey = QKEY + (random_below(r, 200) == 0);
 }
 
+static bool is_atomic(uint8_t op)
+{
+    return op == SQE_CMP_SWP || op == SQE_FETCH_ADD;
+}
+
+/* Of one of few words, so that others have changed it, and some comparisons hold. */
+static void make_atomic(struct sqe *e, struct random *r)
+{
+    e->remote_addr = IOVA + 8 * random_below(r, 4) + (random_below(r, 600) == 0);
+    e->atomic.compare_add = random_below(r, 3);
+    e->atomic.swap = random_below(r, 3);
+}
+
 static void post(struct side *s, const struct side *peer, struct random *r)
 {
     static const uint32_t lens[] = {0,  1,  7,    8,    8,    8,    8,    8,    9,     16,
                                     17, 64, 1024, 1024, 1024, 1024, 1025, 3072, 10000, 20000};
-    static const uint8_t ops[] = {SQE_WRITE, SQE_WRITE, SQE_WRITE,    SQE_WRITE,     SQE_SEND,
-                                  SQE_SEND,  SQE_SEND,  SQE_SEND_IMM, SQE_WRITE_IMM, SQE_READ};
+    static const uint8_t ops[] = {SQE_WRITE,     SQE_WRITE, SQE_WRITE,   SQE_WRITE,
+                                  SQE_SEND,      SQE_SEND,  SQE_SEND,    SQE_SEND_IMM,
+                                  SQE_WRITE_IMM, SQE_READ,  SQE_CMP_SWP, SQE_FETCH_ADD};
     static uint8_t op = SQE_WRITE;
-    static uint32_t len = 8;
+    static uint32_t message_len = 8;
     struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, 0), s->prod++);
+    uint32_t len;
 
     /* Mostly the same request again: otherwise there would be no batches. */
     if (random_below(r, 32) == 0)
-        op = ops[random_below(r, ARRAY_SIZE(ops) - (batch_type == QPT_UC))]; /* UC has no READ */
-    if (batch_type == QPT_UC && op == SQE_READ)
+        op = ops[random_below(r, ARRAY_SIZE(ops) - (batch_type == QPT_UC ? 3 : 0))];
+    if (batch_type == QPT_UC && op >= SQE_READ) /* UC has neither READs nor atomics */
         op = SQE_WRITE;
     if (batch_type == QPT_UD && op != SQE_SEND_IMM)
         op = SQE_SEND;
     if (random_below(r, 24) == 0)
-        len = lens[random_below(r, ARRAY_SIZE(lens))];
-    if (batch_type == QPT_UD)
-        len = min_of(len, 1024u);
+        message_len = lens[random_below(r, ARRAY_SIZE(lens))];
+    len = is_atomic(op) ? 8 : batch_type == QPT_UD ? min_of(message_len, 1024u) : message_len;
     *e = (struct sqe){.wr_id = s->prod,
                       .opcode = op,
                       .flags = SQE_SIGNALED,
@@ -68,13 +82,15 @@ static void post(struct side *s, const struct side *peer, struct random *r)
         e->flags |= SQE_SOLICITED;
     if (random_below(r, 16) == 0)
         e->flags |= SQE_FENCE;
+    if (is_atomic(op))
+        make_atomic(e, r);
     if (random_below(r, 600) == 0) /* beyond the end, or before the start */
         e->remote_addr = IOVA + (random_below(r, 2) ? MEMORY - len + 1 : -1ull);
     *(struct sge *)(e + 1) = (struct sge){
         .addr = IOVA + random_below(r, MEMORY - len), .length = len, .lkey = s->mr.key};
     if (batch_type == QPT_UD)
         make_datagram(s, peer, e, r);
-    if (op != SQE_READ && random_below(r, 16) == 0)
+    if (op < SQE_READ && random_below(r, 16) == 0)
         cut_in_two(e, random_below(r, len + 1));
     atomic_store(&s->shared->sq_prod, s->prod);
 }
@@ -194,7 +210,9 @@ static uint64_t trial(uint64_t seed)
     struct random r = {seed}, marks = {seed};
     struct side a, fast, slow;
     uint32_t cq_size = seed % 4 ? 128 : 16;
-    uint32_t access = seed % 16 ? ALL_RIGHTS : ALL_RIGHTS & ~MEM_REMOTE_WRITE;
+    uint32_t access = seed % 16 == 0   ? ALL_RIGHTS & ~MEM_REMOTE_WRITE
+                      : seed % 16 == 4 ? ALL_RIGHTS & ~MEM_REMOTE_ATOMIC
+                                       : ALL_RIGHTS;
     uint32_t mr_access = seed % 16 == 8 ? MEM_LOCAL_WRITE | MEM_REMOTE_READ : ALL_RIGHTS;
     uint32_t psn = (uint32_t)random_next(&r) & PSN_MASK;
     struct frame f[FRAME_BURST];
