@@ -36,8 +36,8 @@
 struct form {
     const char *name;
     uint32_t type; /* 0: RC */
-    bool ipv6, tagged, srq, is_inline, fence, counted;
-    unsigned sges; /* 0: one */
+    bool ipv6, tagged, srq, is_inline, fence, copied, counted;
+    unsigned sges, recv_sges; /* 0: one */
 };
 
 static const struct form forms[] = {
@@ -51,6 +51,9 @@ static const struct form forms[] = {
     {.name = "uc", .type = QPT_UC},
     {.name = "counted", .counted = true},
     {.name = "ud", .type = QPT_UD},
+    {.name = "copied", .copied = true},
+    {.name = "recv-sges", .recv_sges = 2},
+    {.name = "ud-copied", .type = QPT_UD, .copied = true},
 };
 
 struct side {
@@ -84,6 +87,33 @@ static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_ev
     fprintf(stderr, "unexpected event %d\n", event);
     exit(1);
 }
+
+/* Memory that is not mapped, without system calls. */
+static void copy_in(void *space, struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(io[i].local, (const void *)(uintptr_t)io[i].addr, io[i].len);
+        io[i].status = 0;
+    }
+}
+
+static void copy_out(void *space, struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        memcpy((void *)(uintptr_t)io[i].addr, io[i].local, io[i].len);
+        io[i].status = 0;
+    }
+}
+
+static int copy_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+                       uint64_t swap_add, uint64_t compare, uint64_t *old)
+{
+    *old = mem_atomic_mapped((void *)(uintptr_t)addr, op, swap_add, compare);
+    return 0;
+}
+
+static const struct mem_backend backend = {
+    .name = "copied", .copy_in = copy_in, .copy_out = copy_out, .atomic = copy_atomic};
 
 static unsigned sges_of(const struct form *f)
 {
@@ -171,7 +201,8 @@ static void side_init(struct side *s, const struct form *form, uint8_t number,
                                 .iova = (uintptr_t)s->memory,
                                 .addr = (uintptr_t)s->memory,
                                 .len = 1 << 20,
-                                .direct = s->memory};
+                                .direct = form->copied ? NULL : s->memory,
+                                .backend = &backend};
     mr_insert(&s->mrs, &s->mr, 1);
     struct engine_config c = {.port = &s->port,
                               .mrs = &s->mrs,
@@ -272,8 +303,12 @@ static void post_recv(struct side *s)
 {
     struct rqe *e = work_queue_slot(s->rq, SLOTS, rqe_stride(2), s->recv_prod++);
 
-    *e = (struct rqe){.num_sge = 1};
-    *(struct sge *)(e + 1) = (struct sge){.addr = s->mr.iova, .length = 65536, .lkey = s->mr.key};
+    struct sge *sge = (struct sge *)(e + 1);
+
+    *e = (struct rqe){.num_sge = s->form->recv_sges ? s->form->recv_sges : 1};
+    for (unsigned i = 0; i < e->num_sge; i++)
+        sge[i] = (struct sge){
+            .addr = s->mr.iova, .length = i + 1 < e->num_sge ? 4 : 65536, .lkey = s->mr.key};
     atomic_store_explicit(&s->shared->rq_prod, s->recv_prod, memory_order_release);
 }
 

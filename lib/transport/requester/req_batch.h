@@ -57,4 +57,16 @@ static inline void slot_start(struct send_slot *s, uint32_t index, uint32_t len,
     s->started = true;
 }
 
+/* The payload of this packet, or of one before it, is queued: tx_burst.c seals it later. */
+static inline void defer_seal(struct engine *e, struct qp *qp, const struct encap_template *encap,
+                              unsigned job, struct frame *f, uint32_t slot, psn_t p)
+{
+    e->tx_job[job] = (struct tx_job){.frame = f,
+                                     .qp = qp,
+                                     .encap = encap,
+                                     .bth_len = (uint16_t)(f->len - encap->len),
+                                     .slot = slot,
+                                     .psn = p};
+}
+
 #endif

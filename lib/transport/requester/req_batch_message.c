@@ -87,18 +87,6 @@ static inline void payload_put(struct engine *e, const struct message_header *h,
         mem_memcpy(to, s->wqe.inline_data, len);
 }
 
-/* The payload of this packet, or of one before it, is queued: tx_burst.c seals it later. */
-static void defer_seal(struct engine *e, struct qp *qp, unsigned job, struct frame *f,
-                       uint32_t slot, psn_t p)
-{
-    e->tx_job[job] = (struct tx_job){.frame = f,
-                                     .qp = qp,
-                                     .encap = &qp->encap,
-                                     .bth_len = (uint16_t)(f->len - qp->encap.len),
-                                     .slot = slot,
-                                     .psn = p};
-}
-
 /*
  * Takes and builds up to n messages. A message whose memory is not mapped is queued, and all behind
  * it wait for that: deferred says whether these are such messages. Inlined once for each.
@@ -143,7 +131,7 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
         else
             payload_put(e, &header, s, from.mr, payload, e->jobs + i);
         if (deferred)
-            defer_seal(e, qp, e->jobs + i, &frames[i], req->head + i, p);
+            defer_seal(e, qp, &qp->encap, e->jobs + i, &frames[i], req->head + i, p);
     }
     if (!i)
         return 0;

@@ -3,8 +3,7 @@
  * Datagrams of one SGE or inline, as many at a time as may be sent, by the steps of req_ud.c.
  * Consecutive datagrams of one shape to one destination have the same headers, apart from the PSN
  * and immediate data. The general path takes the rest: address handles that are unknown or have a
- * rate, memory that is not mapped, and the rule `spray`, by which each datagram has a source port
- * of its own.
+ * rate, and the rule `spray`, by which each datagram has a source port of its own.
  */
 #include "id_tables.h"
 #include "mem_memcpy.h"
@@ -86,8 +85,10 @@ static inline uint8_t *headers_put(const struct datagram_header *h, const struct
     return next;
 }
 
-/* Takes and builds up to n datagrams. */
-static unsigned build_datagrams(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+/* Takes and builds up to n datagrams. One whose memory is not mapped is queued, and all behind it
+ * wait for that: deferred says whether these are such ones. Inlined once for each. */
+ALWAYS_INLINE unsigned build_datagrams(struct engine *e, struct qp *qp, struct frame *frames,
+                                       unsigned n, bool deferred)
 {
     const struct requester *req = &qp->req;
     struct ring_cursor wqe = new_wqes(req), slot = slots_from(req, req->head);
@@ -104,40 +105,63 @@ static unsigned build_datagrams(struct engine *e, struct qp *qp, struct frame *f
         uint8_t *payload;
 
         if (unlikely(!header_fits(&header, &s->wqe.h, shape))) {
-            tx_header_seal(e, qp, header.encap, &header.tx, frames, i);
+            if (!deferred)
+                tx_header_seal(e, qp, header.encap, &header.tx, frames, i);
             header.tx.first = i;
             if (!datagram_headers(e, qp, &s->wqe.h, shape, &header))
                 break;
         }
         if (len && !(shape & MESSAGE_INLINE)) {
-            if (!sge_region_find(e, qp, s->wqe.sge, MEM_LOCAL_READ, &from) || !from.mr->direct)
+            if (!sge_region_find(e, qp, s->wqe.sge, MEM_LOCAL_READ, &from))
                 break;
-            bytes = mr_direct(from.mr, s->wqe.sge->addr);
+            if (from.mr->direct)
+                bytes = mr_direct(from.mr, s->wqe.sge->addr);
+            else if (deferred && !mem_batch_full(&e->batch))
+                bytes = NULL;
+            else
+                break;
         }
         slot_start(s, req->sq.cons + i, len, 1, p);
         payload = headers_put(&header, s, &frames[i]);
-        if (unlikely(len >= TX_COPY_LATE_MIN && !(shape & MESSAGE_INLINE))) {
+        if (deferred)
+            defer_seal(e, qp, header.encap, e->jobs + i, &frames[i], req->head + i, p);
+        else if (unlikely(len >= TX_COPY_LATE_MIN && !(shape & MESSAGE_INLINE))) {
             tx_header_seal_copy(e, qp, header.encap, &header.tx, &frames[i], bytes, len);
             continue;
         }
         memset(payload + len, 0, ICRC_LEN); /* the pad, and more */
-        if (mem_memcpy_is_few(len))
+        if (deferred && !bytes)
+            mem_batch_in(&e->batch, from.mr, mr_host_addr(from.mr, s->wqe.sge->addr), payload, len,
+                         e->jobs + i);
+        else if (mem_memcpy_is_few(len))
             mem_memcpy_few(payload, bytes, len);
         else
             mem_memcpy(payload, bytes, len);
     }
     if (!i)
         return 0;
-    tx_header_seal(e, qp, header.encap, &header.tx, frames, i);
-    e->sealed += i;
+    if (!deferred) {
+        tx_header_seal(e, qp, header.encap, &header.tx, frames, i);
+        e->sealed += i;
+    }
     req_commit_messages(e, qp, i, psn_prev(p), p, false);
     return i;
 }
 
+static __attribute__((noinline)) unsigned build_deferred(struct engine *e, struct qp *qp,
+                                                         struct frame *frames, unsigned n)
+{
+    return build_datagrams(e, qp, frames, n, true);
+}
+
 unsigned req_batch_datagrams(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
 {
-    if (e->sealed != e->jobs || sport_policy(e, qp)->rule == ENTROPY_SPRAY)
+    unsigned taken = 0;
+
+    if (sport_policy(e, qp)->rule == ENTROPY_SPRAY)
         return 0;
     n = wqes_to_take(qp, n);
-    return n ? build_datagrams(e, qp, frames, n) : 0;
+    if (likely(n && e->sealed == e->jobs))
+        taken = build_datagrams(e, qp, frames, n, false);
+    return taken || !n ? taken : build_deferred(e, qp, frames, n);
 }

@@ -124,7 +124,7 @@ static inline bool op_is_local(uint8_t sqe_op)
  */
 unsigned req_batch_messages(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                             unsigned psns);
-/* UD alone: up to n datagrams, if no packet waits for a queued copy. */
+/* UD alone: up to n datagrams. */
 unsigned req_batch_datagrams(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 /* READs alone, or atomics; no packet waits for a queued copy. */
 unsigned req_batch_reads(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,

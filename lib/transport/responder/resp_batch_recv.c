@@ -3,7 +3,7 @@
  * Batches of messages that take receive WQEs: SEND ONLY with immediate data or without, datagrams
  * or of a connection, and WRITE ONLY with immediate data. The WQEs come from the queue pair's own
  * queue or from an SRQ, and those of SENDs have one SGE. If their memory is mapped, the CQEs are
- * written in place.
+ * written in place; else, from the queue pair's own queue, they wait for the copies of their bytes.
  */
 #include "count.h"
 #include "recv_cqe.h"
@@ -47,59 +47,7 @@ unsigned resp_admit_writes_imm(struct rx_batch *b, unsigned n)
     return resp_right_ok(b->qp, MEM_REMOTE_WRITE) ? resp_admit_sends(b, n) : 0;
 }
 
-/* ---- memory that is not mapped ---- */
-
-/* The CQE of packet i waits for the copy of its bytes, and of those before it. */
-static void complete_later(struct rx_batch *b, unsigned i, const struct cqe *common,
-                           const struct recv_buffer *buffer)
-{
-    struct engine *e = b->e;
-    struct rx_completion *c = &e->completion[e->completions++];
-
-    *c = (struct rx_completion){.qp = b->qp,
-                                .cq = b->qp->recv_cq,
-                                .job = b->job + i,
-                                .solicited = bth_is_solicited(b->span[i].bth),
-                                .cqe = *common};
-    c->cqe.wr_id = buffer->wr_id;
-    c->cqe.byte_len = b->span[i].payload;
-    c->cqe.wqe = b->qp->resp.rq.cons + i;
-    rx_batch_job(b, i);
-}
-
-/* Into memory that is not mapped, or behind messages that wait for such. */
-static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsigned n)
-{
-    struct engine *e = b->e;
-    struct qp *qp = b->qp;
-    const struct cqe common = recv_cqe(e, qp);
-    struct mr_grant g = {.direct = NULL};
-    unsigned i;
-
-    n = min_of(n, (unsigned)ARRAY_SIZE(e->completion) - e->completions);
-    for (i = 0; i < n; i++) {
-        const uint8_t *payload = b->span[i].bth + BTH_LEN;
-        uint32_t len = b->span[i].payload;
-        struct recv_buffer buffer;
-        uint8_t *to;
-
-        if (!recv_wqe_peek(&qp->resp.rq, qp->resp.rq.cons + i, &buffer) ||
-            !resp_room_ok(buffer.length, 0, len))
-            break;
-        to = mr_grant_lookup(e, qp, &g, &qp->resp.recv_hint, buffer.lkey, MEM_LOCAL_WRITE,
-                             buffer.addr, len);
-        if (to)
-            mr_grant_copy(to, payload, len);
-        else if (!rx_batch_queue(b, &g, i, buffer.addr, payload, len))
-            break;
-        complete_later(b, i, &common, &buffer);
-    }
-    qp->resp.rq.cons += i;
-    b->messages = i;
-    return i;
-}
-
-/* ---- mapped memory ---- */
+/* ---- messages ---- */
 
 /* Which messages. Inlined where they are constants. */
 enum messages { SENDS, SENDS_IMM, WRITES_IMM, DATAGRAMS, DATAGRAMS_IMM };
@@ -114,12 +62,6 @@ ALWAYS_INLINE bool have_imm(enum messages what)
     return what != SENDS && what != DATAGRAMS;
 }
 
-/* What a message of the batch needs. */
-struct place {
-    uint64_t wr_id;
-    uint8_t *to; /* of an empty one anything */
-};
-
 ALWAYS_INLINE const uint8_t *imm_of(enum messages what, const uint8_t *bth)
 {
     return bth + BTH_LEN + (what == WRITES_IMM ? RETH_LEN : are_datagrams(what) ? DETH_LEN : 0);
@@ -130,95 +72,48 @@ ALWAYS_INLINE const uint8_t *payload_of(enum messages what, const uint8_t *bth)
     return imm_of(what, bth) + (have_imm(what) ? IMM_LEN : 0);
 }
 
-ALWAYS_INLINE bool find_write(struct rx_batch *b, struct mr_grant *g, const struct icrc_span *s,
-                              const struct work_queue *rq, uint32_t index, struct place *p)
+/* Bytes that a message writes: a datagram has its network header before its payload. */
+ALWAYS_INLINE uint32_t bytes_of(enum messages what, const struct icrc_span *s)
+{
+    return s->payload + (are_datagrams(what) ? ENCAP_GRH_LEN : 0);
+}
+
+ALWAYS_INLINE bool find_write(const struct icrc_span *s, const struct work_queue *rq,
+                              uint32_t index, struct recv_buffer *to)
 {
     const uint8_t *reth = s->bth + BTH_LEN;
-    uint32_t len = s->payload;
 
-    if (!recv_wqe_peek_id(rq, index, &p->wr_id) ||
-        !resp_write_len_ok(PF_START | PF_END, reth_len(reth), len))
+    to->addr = reth_va(reth);
+    to->lkey = reth_rkey(reth);
+    return recv_wqe_peek_id(rq, index, &to->wr_id) &&
+           resp_write_len_ok(PF_START | PF_END, reth_len(reth), s->payload);
+}
+
+/* The WQE that a message takes, and the memory that it names, or that a WRITE names by an R_Key.
+ * False: not that simple. A datagram of another Q_Key is dropped (10.2.5). */
+ALWAYS_INLINE bool find_target(enum messages what, const struct rx_batch *b,
+                               const struct icrc_span *s, const struct work_queue *rq,
+                               uint32_t index, struct recv_buffer *to)
+{
+    if (what == WRITES_IMM)
+        return find_write(s, rq, index, to);
+    if (are_datagrams(what) && unlikely(deth_qkey(s->bth + BTH_LEN) != b->qp->qkey))
         return false;
-    p->to = NULL;
-    if (len)
-        p->to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.write_hint, reth_rkey(reth),
-                                MEM_REMOTE_WRITE, reth_va(reth), len);
-    return p->to || !len;
+    return likely(recv_wqe_peek(rq, index, to) && resp_room_ok(to->length, 0, bytes_of(what, s)));
 }
 
-ALWAYS_INLINE bool find_send(enum messages what, struct rx_batch *b, struct mr_grant *g,
-                             const struct icrc_span *s, const struct work_queue *rq, uint32_t index,
-                             struct place *p)
+/* The target in mapped memory; NULL: it is empty, or not mapped, or refused. */
+ALWAYS_INLINE uint8_t *find_mapped(enum messages what, struct rx_batch *b, struct mr_grant *g,
+                                   const struct recv_buffer *to, uint32_t len)
 {
-    struct recv_buffer buffer;
+    struct responder *resp = &b->qp->resp;
 
-    if (unlikely(!recv_wqe_peek(rq, index, &buffer) || !resp_room_ok(buffer.length, 0, s->payload)))
-        return false;
-    p->wr_id = buffer.wr_id;
-    p->to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, buffer.lkey, MEM_LOCAL_WRITE,
-                            buffer.addr, s->payload);
-    return p->to || (what != SENDS && !s->payload);
-}
-
-/* Of another Q_Key (10.2.5) it is dropped. */
-ALWAYS_INLINE bool find_datagram(struct rx_batch *b, struct mr_grant *g, const struct icrc_span *s,
-                                 const struct work_queue *rq, uint32_t index, struct place *p)
-{
-    uint32_t len = ENCAP_GRH_LEN + s->payload;
-    struct recv_buffer buffer;
-
-    if (unlikely(deth_qkey(s->bth + BTH_LEN) != b->qp->qkey || !recv_wqe_peek(rq, index, &buffer) ||
-                 !resp_room_ok(buffer.length, 0, len)))
-        return false;
-    p->wr_id = buffer.wr_id;
-    p->to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, buffer.lkey, MEM_LOCAL_WRITE,
-                            buffer.addr, len);
-    return p->to;
-}
-
-/* Where the message goes, and the id of the WQE that it takes; false: not that simple. */
-ALWAYS_INLINE bool find_place(enum messages what, struct rx_batch *b, struct mr_grant *g,
-                              const struct icrc_span *s, const struct work_queue *rq,
-                              uint32_t index, struct place *p)
-{
-    if (are_datagrams(what))
-        return find_datagram(b, g, s, rq, index, p);
-    return what == WRITES_IMM ? find_write(b, g, s, rq, index, p)
-                              : find_send(what, b, g, s, rq, index, p);
-}
-
-/* A datagram's network header, and what its CQE says of its sender. */
-ALWAYS_INLINE void put_sender(enum hdr_form form, const struct icrc_span *s, uint8_t *to,
-                              struct cqe *c)
-{
-    const uint8_t *frame = s->bth - hdr_bth_at(form);
-
-    encap_grh(to, hdr_is_ipv6(form) ? ICRC_IPV6 : ICRC_IPV4, frame + hdr_l3_at(form));
-    c->src_qpn = deth_src_qpn(s->bth + BTH_LEN);
-    memcpy(c->smac, frame + MAC_LEN, sizeof(c->smac));
-}
-
-/* The message's bytes, and its CQE. */
-ALWAYS_INLINE void put_message(enum messages what, const struct rx_batch *b,
-                               const struct icrc_span *s, const struct place *p,
-                               const struct cqe *common, uint32_t wqe, struct cqe *c)
-{
-    const uint32_t before = are_datagrams(what) ? ENCAP_GRH_LEN : 0;
-
-    if (what == SENDS || s->payload)
-        mr_grant_copy(p->to + before, payload_of(what, s->bth), s->payload);
-    memcpy(c, common, offsetof(struct cqe, seq));
-    c->wr_id = p->wr_id;
-    c->byte_len = before + s->payload;
-    c->wqe = wqe;
-    if (have_imm(what))
-        memcpy(&c->imm, imm_of(what, s->bth), sizeof(c->imm));
-    if (!are_datagrams(what))
-        return;
-    if (likely(b->form == HDR_IPV4))
-        put_sender(HDR_IPV4, s, p->to, c);
-    else
-        put_sender(b->form, s, p->to, c);
+    if (what != WRITES_IMM)
+        return mr_grant_lookup(b->e, b->qp, g, &resp->recv_hint, to->lkey, MEM_LOCAL_WRITE,
+                               to->addr, len);
+    return len ? mr_grant_lookup(b->e, b->qp, g, &resp->write_hint, to->lkey, MEM_REMOTE_WRITE,
+                                 to->addr, len)
+               : NULL;
 }
 
 ALWAYS_INLINE struct cqe common_cqe(enum messages what, const struct rx_batch *b)
@@ -233,6 +128,150 @@ ALWAYS_INLINE struct cqe common_cqe(enum messages what, const struct rx_batch *b
         resp_datagram_cqe(&c, hdr_is_ipv6(b->form) ? ICRC_IPV6 : ICRC_IPV4,
                           hdr_vlan_tci(b->form, b->span->bth - hdr_bth_at(b->form)));
     return c;
+}
+
+/* A datagram's network header, and what its CQE says of its sender. */
+ALWAYS_INLINE void put_sender(enum hdr_form form, const struct icrc_span *s, uint8_t *to,
+                              struct cqe *c)
+{
+    const uint8_t *frame = s->bth - hdr_bth_at(form);
+
+    encap_grh(to, hdr_is_ipv6(form) ? ICRC_IPV6 : ICRC_IPV4, frame + hdr_l3_at(form));
+    c->src_qpn = deth_src_qpn(s->bth + BTH_LEN);
+    memcpy(c->smac, frame + MAC_LEN, sizeof(c->smac));
+}
+
+/* What the CQE says of this message alone. grh: where a datagram's network header goes. */
+ALWAYS_INLINE void put_cqe(enum messages what, const struct rx_batch *b, const struct icrc_span *s,
+                           uint64_t wr_id, uint32_t wqe, uint8_t *grh, struct cqe *c)
+{
+    c->wr_id = wr_id;
+    c->byte_len = bytes_of(what, s);
+    c->wqe = wqe;
+    if (have_imm(what))
+        memcpy(&c->imm, imm_of(what, s->bth), sizeof(c->imm));
+    if (!are_datagrams(what))
+        return;
+    if (likely(b->form == HDR_IPV4))
+        put_sender(HDR_IPV4, s, grh, c);
+    else
+        put_sender(b->form, s, grh, c);
+}
+
+/* ---- memory that is not mapped ---- */
+
+/* Queues the copies of packet i's bytes to `to`; a datagram has two, and both are queued or none.
+ */
+static bool queue_bytes(enum messages what, struct rx_batch *b, const struct mr_grant *g,
+                        unsigned i, uint64_t to)
+{
+    const struct icrc_span *s = &b->span[i];
+    const uint8_t *payload = payload_of(what, s->bth);
+
+    if (!are_datagrams(what))
+        return rx_batch_queue(b, g, i, to, payload, s->payload);
+    if (b->e->batch.n + 2 > MEM_BATCH_MAX || !mr_grant_covers(g, to, bytes_of(what, s)))
+        return false;
+    return rx_batch_queue(b, g, i, to, b->e->rx_job[b->job + i].grh, ENCAP_GRH_LEN) &&
+           (!s->payload || rx_batch_queue(b, g, i, to + ENCAP_GRH_LEN, payload, s->payload));
+}
+
+/* The CQE of packet i waits for the copy of its bytes, and of those before it. */
+static struct rx_completion *complete_later(struct rx_batch *b, unsigned i,
+                                            const struct cqe *common)
+{
+    struct engine *e = b->e;
+    struct rx_completion *c = &e->completion[e->completions++];
+
+    *c = (struct rx_completion){.qp = b->qp,
+                                .cq = b->qp->recv_cq,
+                                .job = b->job + i,
+                                .solicited = bth_is_solicited(b->span[i].bth),
+                                .cqe = *common};
+    rx_batch_job(b, i);
+    return c;
+}
+
+/* Into memory that is not mapped, or behind messages that wait for such. */
+ALWAYS_INLINE unsigned place_queued(enum messages what, struct rx_batch *b, unsigned n)
+{
+    struct engine *e = b->e;
+    struct work_queue *rq = &b->qp->resp.rq;
+    const struct cqe common = common_cqe(what, b);
+    const uint32_t before = are_datagrams(what) ? ENCAP_GRH_LEN : 0;
+    struct mr_grant g = {.direct = NULL};
+    unsigned i;
+
+    n = min_of(n, (unsigned)ARRAY_SIZE(e->completion) - e->completions);
+    for (i = 0; i < n; i++) {
+        const struct icrc_span *s = &b->span[i];
+        uint32_t len = bytes_of(what, s);
+        struct rx_completion *c;
+        struct recv_buffer to;
+        uint8_t *at;
+
+        if (!find_target(what, b, s, rq, rq->cons + i, &to))
+            break;
+        at = find_mapped(what, b, &g, &to, len);
+        if (!at && len && !queue_bytes(what, b, &g, i, to.addr))
+            break;
+        if (at)
+            mr_grant_copy(at + before, payload_of(what, s->bth), s->payload);
+        else
+            at = e->rx_job[b->job + i].grh;
+        c = complete_later(b, i, &common);
+        put_cqe(what, b, s, to.wr_id, rq->cons + i, at, &c->cqe);
+    }
+    rq->cons += i;
+    b->messages = i;
+    return i;
+}
+
+static __attribute__((noinline)) unsigned queue_sends(struct rx_batch *b, unsigned n)
+{
+    return place_queued(SENDS, b, n);
+}
+
+static __attribute__((noinline)) unsigned queue_others(enum messages what, struct rx_batch *b,
+                                                       unsigned n)
+{
+    return place_queued(what, b, n);
+}
+
+/* ---- mapped memory ---- */
+
+/* What a message of the batch needs. */
+struct place {
+    uint64_t wr_id;
+    uint8_t *to; /* of an empty one anything */
+};
+
+/* Where the message goes, and the id of the WQE that it takes; false: not that simple. */
+ALWAYS_INLINE bool find_place(enum messages what, struct rx_batch *b, struct mr_grant *g,
+                              const struct icrc_span *s, const struct work_queue *rq,
+                              uint32_t index, struct place *p)
+{
+    struct recv_buffer to;
+    uint32_t len = bytes_of(what, s);
+
+    if (unlikely(!find_target(what, b, s, rq, index, &to)))
+        return false;
+    p->wr_id = to.wr_id;
+    p->to = find_mapped(what, b, g, &to, len);
+    return p->to || (what != SENDS && !len);
+}
+
+/* The message's bytes, and its CQE. */
+ALWAYS_INLINE void put_message(enum messages what, const struct rx_batch *b,
+                               const struct icrc_span *s, const struct place *p,
+                               const struct cqe *common, uint32_t wqe, struct cqe *c)
+{
+    const uint32_t before = are_datagrams(what) ? ENCAP_GRH_LEN : 0;
+
+    if (what == SENDS || s->payload)
+        mr_grant_copy(p->to + before, payload_of(what, s->bth), s->payload);
+    memcpy(c, common, offsetof(struct cqe, seq));
+    put_cqe(what, b, s, p->wr_id, wqe, p->to, c);
 }
 
 /* The first n messages of the batch have their bytes, and their CQEs. */
@@ -330,34 +369,36 @@ unsigned resp_place_sends(struct rx_batch *b, unsigned n)
         return place_shared_sends(b, n);
     if (likely(!b->e->completions && !b->e->batch.n))
         i = place_own(SENDS, b, n);
-    return likely(i) ? i : place_queued(b, n);
+    return likely(i) ? i : queue_sends(b, n);
 }
 
-/* Behind messages that wait for copies, messages with immediate data and datagrams take the general
- * path; and so they do for memory that is not mapped. */
-ALWAYS_INLINE unsigned place_mapped(enum messages what, struct rx_batch *b, unsigned n)
+ALWAYS_INLINE unsigned place_any(enum messages what, struct rx_batch *b, unsigned n)
 {
+    unsigned i = 0;
+
     if (b->qp->srq)
         return place_shared(what, b, n);
-    return b->e->completions || b->e->batch.n ? 0 : place_own(what, b, n);
+    if (likely(!b->e->completions && !b->e->batch.n))
+        i = place_own(what, b, n);
+    return likely(i) ? i : queue_others(what, b, n);
 }
 
 unsigned resp_place_sends_imm(struct rx_batch *b, unsigned n)
 {
-    return place_mapped(SENDS_IMM, b, n);
+    return place_any(SENDS_IMM, b, n);
 }
 
 unsigned resp_place_writes_imm(struct rx_batch *b, unsigned n)
 {
-    return place_mapped(WRITES_IMM, b, n);
+    return place_any(WRITES_IMM, b, n);
 }
 
 unsigned resp_place_datagrams(struct rx_batch *b, unsigned n)
 {
-    return place_mapped(DATAGRAMS, b, n);
+    return place_any(DATAGRAMS, b, n);
 }
 
 unsigned resp_place_datagrams_imm(struct rx_batch *b, unsigned n)
 {
-    return place_mapped(DATAGRAMS_IMM, b, n);
+    return place_any(DATAGRAMS_IMM, b, n);
 }

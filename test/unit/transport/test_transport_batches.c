@@ -590,7 +590,7 @@ static void copy_that_fails(enum sqe_op op, unsigned failed)
     check_same(&fast, &slow);
     assert_int_equal(qp_current_state(fast.qp), QPS_ERR);
     assert_int_equal(fast.memory[0], failed ? 0x5A : 0);
-    if (op == SQE_SEND)
+    if (op != SQE_WRITE)
         check_recvs(&fast, failed);
     answers(&a, &fast, &slow, 2); /* a NAK */
     assert_int_equal(qp_current_state(a.qp), QPS_ERR);
@@ -603,7 +603,9 @@ static void test_copies_that_fail(void **state)
 {
     for (unsigned failed = 0; failed < MESSAGES; failed++) {
         copy_that_fails(SQE_SEND, failed);
+        copy_that_fails(SQE_SEND_IMM, failed);
         copy_that_fails(SQE_WRITE, failed);
+        copy_that_fails(SQE_WRITE_IMM, failed);
     }
 }
 
