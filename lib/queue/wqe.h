@@ -213,6 +213,29 @@ static inline bool recv_wqe_peek(const struct work_queue *rq, uint32_t index, st
     return true;
 }
 
+/* The SGEs of the WQE at `index`, if it has several: how many. 0: it has not, or they are illegal.
+ */
+static inline unsigned recv_wqe_copy_sges(const struct work_queue *rq, uint32_t index,
+                                          uint64_t *wr_id, struct sge *to)
+{
+    const volatile uint64_t *entry =
+        (const volatile uint64_t *)(rq->ring + (size_t)(index & (rq->size - 1)) * rq->stride);
+    uint32_t n = (uint32_t)entry[1];
+    uint64_t total = 0;
+
+    *wr_id = entry[0];
+    if (n < 2 || n > rq->max_sge)
+        return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t addr = entry[2 + 2 * i], second = entry[3 + 2 * i];
+
+        memcpy(&to[i], &addr, sizeof(addr));
+        memcpy(&to[i].length, &second, sizeof(second)); /* and the L_Key */
+        total += to[i].length;
+    }
+    return total <= UINT32_C(1) << 31 ? n : 0;
+}
+
 /* Of a message that the WQE only counts: its id. False: it has more than one SGE, or an illegal
  * length. Here and above WQEs of the queue have room for an SGE. */
 static inline bool recv_wqe_peek_id(const struct work_queue *rq, uint32_t index, uint64_t *wr_id)

@@ -113,6 +113,20 @@ void count_recv(struct engine *e, struct qp *qp, const struct cqe *c)
         count_message(e, qp, QP_COUNT_PEER_WRITE, c);
 }
 
+void count_received(struct engine *e, struct qp *qp, const struct icrc_span *s, unsigned n,
+                    bool writes)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        bytes += s[i].payload;
+    if (qp->service == PKT_UD)
+        bytes += (uint64_t)n * ENCAP_GRH_LEN;
+    count_done(e, qp, QP_COUNT_RECV, n, bytes);
+    if (writes)
+        count_done(e, qp, QP_COUNT_PEER_WRITE, n, bytes);
+}
+
 void count_write_later(struct engine *e, struct qp *qp, unsigned job, uint32_t len)
 {
     e->completion[e->completions++] =

@@ -27,6 +27,10 @@ void count_send_failed(struct engine *e, struct qp *qp, const struct sqe *w);
 /* A receive, by its CQE; that of a WRITE with immediate data is a WRITE of the peer's, too. */
 void count_recv(struct engine *e, struct qp *qp, const struct cqe *c);
 
+/* n messages of a batch that have their bytes and CQEs; the peer's WRITEs too, if they are such. */
+void count_received(struct engine *e, struct qp *qp, const struct icrc_span *s, unsigned n,
+                    bool writes);
+
 /* The frame's, or a batch's job is a WRITE of len bytes that is complete once its bytes are there,
  * and takes no receive WQE. There is room for an rx_completion. */
 void count_write_later(struct engine *e, struct qp *qp, unsigned job, uint32_t len);

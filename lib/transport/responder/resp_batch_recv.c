@@ -2,17 +2,14 @@
 /*
  * Batches of messages that take receive WQEs: SEND ONLY with immediate data or without, datagrams
  * or of a connection, and WRITE ONLY with immediate data. The WQEs come from the queue pair's own
- * queue or from an SRQ, and those of SENDs have one SGE. If their memory is mapped, the CQEs are
- * written in place; else, from the queue pair's own queue, they wait for the copies of their bytes.
+ * queue or from an SRQ. If their memory is mapped, the CQEs are written in place; else, from the
+ * queue pair's own queue, they wait for the copies of their bytes. Of WQEs with several SGEs those
+ * of the queue pair's own queue are taken, if all of them are mapped.
  */
+#include "resp_batch_recv.h"
+
 #include "count.h"
-#include "recv_cqe.h"
-#include "resp_datagram.h"
-#include "resp_rules.h"
-#include "responder.h"
-#include "rx_batch.h"
 #include "srq.h"
-#include "wqe.h"
 
 /* ---- admit ---- */
 
@@ -45,117 +42,6 @@ unsigned resp_admit_sends(struct rx_batch *b, unsigned n)
 unsigned resp_admit_writes_imm(struct rx_batch *b, unsigned n)
 {
     return resp_right_ok(b->qp, MEM_REMOTE_WRITE) ? resp_admit_sends(b, n) : 0;
-}
-
-/* ---- messages ---- */
-
-/* Which messages. Inlined where they are constants. */
-enum messages { SENDS, SENDS_IMM, WRITES_IMM, DATAGRAMS, DATAGRAMS_IMM };
-
-ALWAYS_INLINE bool are_datagrams(enum messages what)
-{
-    return what >= DATAGRAMS;
-}
-
-ALWAYS_INLINE bool have_imm(enum messages what)
-{
-    return what != SENDS && what != DATAGRAMS;
-}
-
-ALWAYS_INLINE const uint8_t *imm_of(enum messages what, const uint8_t *bth)
-{
-    return bth + BTH_LEN + (what == WRITES_IMM ? RETH_LEN : are_datagrams(what) ? DETH_LEN : 0);
-}
-
-ALWAYS_INLINE const uint8_t *payload_of(enum messages what, const uint8_t *bth)
-{
-    return imm_of(what, bth) + (have_imm(what) ? IMM_LEN : 0);
-}
-
-/* Bytes that a message writes: a datagram has its network header before its payload. */
-ALWAYS_INLINE uint32_t bytes_of(enum messages what, const struct icrc_span *s)
-{
-    return s->payload + (are_datagrams(what) ? ENCAP_GRH_LEN : 0);
-}
-
-ALWAYS_INLINE bool find_write(const struct icrc_span *s, const struct work_queue *rq,
-                              uint32_t index, struct recv_buffer *to)
-{
-    const uint8_t *reth = s->bth + BTH_LEN;
-
-    to->addr = reth_va(reth);
-    to->lkey = reth_rkey(reth);
-    return recv_wqe_peek_id(rq, index, &to->wr_id) &&
-           resp_write_len_ok(PF_START | PF_END, reth_len(reth), s->payload);
-}
-
-/* The WQE that a message takes, and the memory that it names, or that a WRITE names by an R_Key.
- * False: not that simple. A datagram of another Q_Key is dropped (10.2.5). */
-ALWAYS_INLINE bool find_target(enum messages what, const struct rx_batch *b,
-                               const struct icrc_span *s, const struct work_queue *rq,
-                               uint32_t index, struct recv_buffer *to)
-{
-    if (what == WRITES_IMM)
-        return find_write(s, rq, index, to);
-    if (are_datagrams(what) && unlikely(deth_qkey(s->bth + BTH_LEN) != b->qp->qkey))
-        return false;
-    return likely(recv_wqe_peek(rq, index, to) && resp_room_ok(to->length, 0, bytes_of(what, s)));
-}
-
-/* The target in mapped memory; NULL: it is empty, or not mapped, or refused. */
-ALWAYS_INLINE uint8_t *find_mapped(enum messages what, struct rx_batch *b, struct mr_grant *g,
-                                   const struct recv_buffer *to, uint32_t len)
-{
-    struct responder *resp = &b->qp->resp;
-
-    if (what != WRITES_IMM)
-        return mr_grant_lookup(b->e, b->qp, g, &resp->recv_hint, to->lkey, MEM_LOCAL_WRITE,
-                               to->addr, len);
-    return len ? mr_grant_lookup(b->e, b->qp, g, &resp->write_hint, to->lkey, MEM_REMOTE_WRITE,
-                                 to->addr, len)
-               : NULL;
-}
-
-ALWAYS_INLINE struct cqe common_cqe(enum messages what, const struct rx_batch *b)
-{
-    struct cqe c = recv_cqe(b->e, b->qp);
-
-    if (what == WRITES_IMM)
-        c.opcode = WC_RECV_RDMA_WITH_IMM;
-    if (have_imm(what))
-        c.wc_flags = WC_WITH_IMM;
-    if (are_datagrams(what))
-        resp_datagram_cqe(&c, hdr_is_ipv6(b->form) ? ICRC_IPV6 : ICRC_IPV4,
-                          hdr_vlan_tci(b->form, b->span->bth - hdr_bth_at(b->form)));
-    return c;
-}
-
-/* A datagram's network header, and what its CQE says of its sender. */
-ALWAYS_INLINE void put_sender(enum hdr_form form, const struct icrc_span *s, uint8_t *to,
-                              struct cqe *c)
-{
-    const uint8_t *frame = s->bth - hdr_bth_at(form);
-
-    encap_grh(to, hdr_is_ipv6(form) ? ICRC_IPV6 : ICRC_IPV4, frame + hdr_l3_at(form));
-    c->src_qpn = deth_src_qpn(s->bth + BTH_LEN);
-    memcpy(c->smac, frame + MAC_LEN, sizeof(c->smac));
-}
-
-/* What the CQE says of this message alone. grh: where a datagram's network header goes. */
-ALWAYS_INLINE void put_cqe(enum messages what, const struct rx_batch *b, const struct icrc_span *s,
-                           uint64_t wr_id, uint32_t wqe, uint8_t *grh, struct cqe *c)
-{
-    c->wr_id = wr_id;
-    c->byte_len = bytes_of(what, s);
-    c->wqe = wqe;
-    if (have_imm(what))
-        memcpy(&c->imm, imm_of(what, s->bth), sizeof(c->imm));
-    if (!are_datagrams(what))
-        return;
-    if (likely(b->form == HDR_IPV4))
-        put_sender(HDR_IPV4, s, grh, c);
-    else
-        put_sender(b->form, s, grh, c);
 }
 
 /* ---- memory that is not mapped ---- */
@@ -274,22 +160,6 @@ ALWAYS_INLINE void put_message(enum messages what, const struct rx_batch *b,
     put_cqe(what, b, s, p->wr_id, wqe, p->to, c);
 }
 
-/* The first n messages of the batch have their bytes, and their CQEs. */
-static __attribute__((noinline)) void count_batch(const struct rx_batch *b, unsigned n,
-                                                  const struct cqe *common)
-{
-    struct qp *qp = b->qp;
-    uint64_t bytes = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        bytes += b->span[i].payload;
-    if (qp->service == PKT_UD)
-        bytes += (uint64_t)n * ENCAP_GRH_LEN;
-    count_done(b->e, qp, QP_COUNT_RECV, n, bytes);
-    if (common->opcode == WC_RECV_RDMA_WITH_IMM)
-        count_done(b->e, qp, QP_COUNT_PEER_WRITE, n, bytes);
-}
-
 ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigned n)
 {
     struct qp *qp = b->qp;
@@ -315,7 +185,7 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
     b->messages = i;
     engine_post_batch(b->e, qp->recv_cq, cqes, solicited);
     if (counts(qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE))
-        count_batch(b, i, &common);
+        count_received(b->e, qp, b->span, i, what == WRITES_IMM);
     return i;
 }
 
@@ -352,7 +222,7 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
     b->messages = n;
     engine_post_batch(e, qp->recv_cq, cqes, solicited);
     if (counts(qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE))
-        count_batch(b, n, &common);
+        count_received(e, qp, b->span, n, what == WRITES_IMM);
     return n;
 }
 
@@ -369,6 +239,8 @@ unsigned resp_place_sends(struct rx_batch *b, unsigned n)
         return place_shared_sends(b, n);
     if (likely(!b->e->completions && !b->e->batch.n))
         i = place_own(SENDS, b, n);
+    if (unlikely(!i))
+        i = resp_place_pieces(SENDS, b, n);
     return likely(i) ? i : queue_sends(b, n);
 }
 
@@ -380,6 +252,8 @@ ALWAYS_INLINE unsigned place_any(enum messages what, struct rx_batch *b, unsigne
         return place_shared(what, b, n);
     if (likely(!b->e->completions && !b->e->batch.n))
         i = place_own(what, b, n);
+    if (unlikely(!i))
+        i = resp_place_pieces(what, b, n);
     return likely(i) ? i : queue_others(what, b, n);
 }
 

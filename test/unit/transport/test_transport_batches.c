@@ -105,9 +105,9 @@ static void post_recv(struct side *s, struct random r)
     sge[0] = (struct sge){
         .addr = IOVA + random_below(&r, MEMORY / 2), .length = 20000, .lkey = s->mr.key};
     sge[1] = (struct sge){.addr = IOVA + 40000, .length = 20000, .lkey = s->mr.key};
-    if (what < 20) {
+    if (what < 20 || (what >= 40 && s->recv_prod / 24 % 3 == 2)) { /* one by one, and in a row */
         e->num_sge = 2;
-        sge[0].length = 5;
+        sge[0].length = 5 + s->recv_prod % 3 * 20;
     } else if (what < 26) {
         sge[0].length = 8;
     } else if (what == 30) {
@@ -120,6 +120,15 @@ static void post_recv(struct side *s, struct random r)
         e->num_sge = 3;
     } else if (what == 34) {
         e->num_sge = 0;
+    } else if (what >= 35 && what < 38) { /* the second of two is illegal */
+        e->num_sge = 2;
+        sge[0].length = 5;
+        if (what == 35)
+            sge[1].lkey ^= 0x100;
+        else if (what == 36)
+            sge[1].addr = IOVA + MEMORY - 4;
+        else
+            sge[1].length = UINT32_C(0x80000001);
     }
     atomic_store(&s->shared->rq_prod, s->recv_prod);
 }
