@@ -108,6 +108,8 @@ static void post_recv(struct side *s, struct random r)
     if (what < 20 || (what >= 40 && s->recv_prod / 24 % 3 == 2)) { /* one by one, and in a row */
         e->num_sge = 2;
         sge[0].length = 5 + s->recv_prod % 3 * 20;
+        if (s->recv_prod % 31 == 0)
+            sge[1].length = 3;
     } else if (what < 26) {
         sge[0].length = 8;
     } else if (what == 30) {
