@@ -3,23 +3,36 @@
 #include "arrivals.h"
 
 #include <math.h>
+#include <stddef.h>
 
-/* Uniform, above 0 and at most 1: 53 bits. */
-static double uniform(struct random *r)
+#define GAPS 16384
+
+/* Gaps of an exponential distribution whose mean is 1, at quantiles that are as far apart from each
+ * other: a random one takes a nanosecond, and a logarithm twenty. */
+static const float *gaps(void)
 {
-    return (double)((random_next(r) >> 11) + 1) * 0x1p-53;
+    static float gap[GAPS];
+    double sum = 0;
+
+    if (gap[0] != 0)
+        return gap;
+    for (unsigned i = 0; i < GAPS; i++)
+        sum += -log((i + 0.5) / GAPS);
+    for (unsigned i = 0; i < GAPS; i++)
+        gap[i] = (float)(-log((i + 0.5) / GAPS) * GAPS / sum);
+    return gap;
 }
 
 void arrivals_start(struct arrivals *a, uint64_t now, double per_tick, bool even, uint64_t seed)
 {
     *a = (struct arrivals){
-        .random = {.state = seed}, .gap = 1 / per_tick, .start = now, .even = even};
+        .random = {.state = seed}, .gaps = even ? NULL : gaps(), .gap = 1 / per_tick, .start = now};
     arrivals_pass(a);
 }
 
 void arrivals_pass(struct arrivals *a)
 {
-    a->next += a->even ? a->gap : -log(uniform(&a->random)) * a->gap;
+    a->next += a->gaps ? (double)a->gaps[random_below(&a->random, GAPS)] * a->gap : a->gap;
 }
 
 void arrivals_post(struct arrivals *a, uint64_t now, unsigned senders,

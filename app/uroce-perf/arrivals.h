@@ -17,8 +17,8 @@ struct arrivals {
     double gap;  /* ticks between two, on average */
     double next; /* ticks since start */
     uint64_t start;
-    unsigned turn; /* of the senders */
-    bool even;     /* all gaps are alike; else they are those of a Poisson process */
+    unsigned turn;     /* of the senders */
+    const float *gaps; /* those of a Poisson process; NULL: all are alike */
 };
 
 /* The first message is due one gap after `now`. per_tick: messages, more than 0. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Latency against load: for each load a closed loop, which shows what the highest rate is at the
- * moment, and then that part of it in an open loop. A machine's speed changes, and a rate above the
- * highest has no latency.
+ * Latency against load: for each load more messages are due than can be sent, which shows what the
+ * highest rate is at the moment, and then that part of it is. A machine's speed changes, and a rate
+ * above the highest has no latency.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include "run_wait.h"
 
 #define DEFAULT_DURATION (2 * NS_PER_SEC)
-#define CLOSED_PART      4 /* of the time of an open loop, for the closed one */
+#define PROBE_PART       4 /* of the duration, to find the highest rate */
+#define RATE_MAX         1000000000
 
 /* 0; 1: a signal has ended it; -1: it has failed. */
 static int run_once(struct perf *p, const struct perf_options *o, struct perf_ports *ports,
@@ -40,8 +41,8 @@ static int highest_rate(struct perf *p, struct perf_options o, struct perf_ports
     struct perf_result r;
     int ended;
 
-    o.duration /= CLOSED_PART;
-    o.floor = false;
+    o.duration /= PROBE_PART;
+    o.rate = RATE_MAX;
     o.stats_period = 0;
     ended = run_once(p, &o, ports, signal_fd);
     if (!ended && result_total(p, &r))

@@ -81,7 +81,7 @@ enum { SEND_CQ, RECV_CQ, CQS };
 struct perf_end {
     uint32_t number, qpn, slot, worker, side;
     struct perf_end *peer;
-    bool sends, dirty;
+    bool sends, dirty, rings; /* rings: messages were posted, and no doorbell rung yet */
     uint32_t sq_size, sq_stride, rq_size, rq_stride;
     uint8_t *sq, *rq;
     struct qp_shared *shared;
@@ -112,7 +112,9 @@ struct perf_thread {
     bool closed; /* the peers of all its queue pairs are here too */
     bool posting;
     struct arrivals arrivals; /* of its senders in turn, if there is a rate */
-    uint64_t outstanding;     /* messages without a completion */
+    struct perf_end *ringing[ARRIVALS_BURST];
+    unsigned ringers;
+    uint64_t outstanding; /* messages without a completion */
     uint32_t dirty[SIDES * CQS * POLL_MAX];
     unsigned dirties;
     /* Written by the thread, read by all. */

@@ -112,22 +112,32 @@ static uint32_t recv_credit(const struct perf *p, const struct perf_end *e)
     return underway < p->recv_depth ? p->recv_depth - underway : 0;
 }
 
-/* tsc: from when their latencies count. Returns the number that were posted. */
-static uint32_t post_messages(struct perf_thread *t, struct perf_end *e, uint32_t n, uint64_t tsc)
+/* Tells the worker of the messages that were posted. */
+static void ring(struct perf_end *e)
+{
+    atomic_store_explicit(&e->shared->sq_prod, e->prod, memory_order_release);
+    doorbell_ring(e->doorbells, e->slot);
+}
+
+/* How many of n messages there is room for. */
+static uint32_t sendable(const struct perf *p, const struct perf_end *e, uint32_t n)
+{
+    if (p->opt.mode == MODE_UD)
+        n = min_of(n, recv_credit(p, e));
+    return (uint32_t)min_of((uint64_t)n, e->quota);
+}
+
+static void post_messages(struct perf_thread *t, struct perf_end *e, uint32_t n, uint64_t tsc)
 {
     struct perf *p = t->perf;
 
-    if (p->opt.mode == MODE_UD)
-        n = min_of(n, recv_credit(p, e));
-    n = (uint32_t)min_of((uint64_t)n, e->quota);
+    n = sendable(p, e, n);
     if (!n)
-        return 0;
+        return;
     for (uint32_t i = 0; i < n; i++)
         post_one(p, e, e->quota == 1, tsc);
     t->outstanding += n;
-    atomic_store_explicit(&e->shared->sq_prod, e->prod, memory_order_release);
-    doorbell_ring(e->doorbells, e->slot);
-    return n;
+    ring(e);
 }
 
 static uint32_t free_depth(const struct perf *p, const struct perf_end *e)
@@ -154,7 +164,25 @@ static enum posted post_next(void *thread, unsigned sender, uint64_t due)
 
     if (!e->quota)
         return NO_MORE;
-    return post_messages(t, e, min_of(free_depth(t->perf, e), 1u), due) ? POSTED : NO_ROOM;
+    if (!sendable(t->perf, e, min_of(free_depth(t->perf, e), 1u)))
+        return NO_ROOM;
+    post_one(t->perf, e, e->quota == 1, due);
+    t->outstanding++;
+    if (!e->rings)
+        t->ringing[t->ringers++] = e;
+    e->rings = true;
+    return POSTED;
+}
+
+/* Those that are due at once have a doorbell in common. */
+static void post_due(struct perf_thread *t, uint64_t now)
+{
+    arrivals_post(&t->arrivals, now, t->senders, post_next, t);
+    for (unsigned i = 0; i < t->ringers; i++) {
+        ring(t->ringing[i]);
+        t->ringing[i]->rings = false;
+    }
+    t->ringers = 0;
 }
 
 void traffic_fill(struct perf_thread *t)
@@ -162,7 +190,7 @@ void traffic_fill(struct perf_thread *t)
     uint64_t tsc = ticks_now();
 
     if (t->perf->opt.rate) {
-        arrivals_post(&t->arrivals, tsc, t->senders, post_next, t);
+        post_due(t, tsc);
         return;
     }
     for (unsigned i = 0; i < t->senders; i++)
