@@ -12,6 +12,7 @@
 
 #include "peer/client_state.h"
 #include "peer/hello.h"
+#include "printable.h"
 
 #define EVENT_MS   10000 /* for an address, a route and an answer */
 #define STRIDE_MIN 64
@@ -43,6 +44,18 @@ static int fail_errno(const struct sentence *to, const char *what)
 
 /* ---- connecting ---- */
 
+/* The private data of a REJ: text from outside, without an end. */
+static int fail_refused(const struct rdma_conn_param *param, const struct sentence *to)
+{
+    char text[148 + 1] = "", shown[4 * sizeof(text)];
+    size_t len = min_of((size_t)param->private_data_len, sizeof(text) - 1);
+
+    if (len)
+        memcpy(text, param->private_data, len);
+    printable(shown, sizeof(shown), text);
+    return fail(to, "the server refuses: %s", shown);
+}
+
 /* What a server says that is not uroce-perf, or does not take what it is asked for. */
 static int fail_event(const struct client *cl, const struct rdma_cm_event *event,
                       const struct sentence *to)
@@ -50,8 +63,7 @@ static int fail_event(const struct client *cl, const struct rdma_cm_event *event
     const char *name = cl->calls->rdma_event_str(event->event);
 
     if (event->event == RDMA_CM_EVENT_REJECTED && event->status == CONSUMER_REJECT)
-        return fail(to, "the server refuses: %.*s", (int)event->param.conn.private_data_len,
-                    (const char *)event->param.conn.private_data);
+        return fail_refused(&event->param.conn, to);
     if (event->event == RDMA_CM_EVENT_REJECTED)
         return fail(to, "no server listens there (%s, status %d)", name, event->status);
     return fail(to, "the server cannot be reached (%s, status %d)", name, event->status);
