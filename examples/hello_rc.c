@@ -45,10 +45,14 @@ static int connect_tcp(const char *host)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     struct addrinfo *a;
-    int fd, listener, on = 1;
+    int fd, listener, on = 1, err;
 
     hints.ai_flags = host ? 0 : AI_PASSIVE;
-    CHECK(!getaddrinfo(host, port, &hints, &a), "no such host");
+    err = getaddrinfo(host, port, &hints, &a);
+    if (err) {
+        fprintf(stderr, "hello_rc: %s: %s\n", host ? host : port, gai_strerror(err));
+        exit(1);
+    }
     fd = socket(a->ai_family, a->ai_socktype, 0);
     CHECK(fd >= 0, "socket");
     if (host) {
@@ -176,6 +180,12 @@ static struct ibv_wc wait_for_completion(struct ibv_comp_channel *channel)
     return wc;
 }
 
+static void usage(void)
+{
+    fputs("usage: hello_rc [-d DEVICE] [-g GID-INDEX] [-p PORT] [HOST [TEXT]]\n", stderr);
+    exit(2);
+}
+
 static void options(int argc, char **argv)
 {
     int c;
@@ -188,7 +198,7 @@ static void options(int argc, char **argv)
         else if (c == 'p')
             port = optarg;
         else
-            exit(2);
+            usage();
     }
 }
 

@@ -171,8 +171,17 @@ static int read_arguments(struct perf_options *o, struct perf_ports *ports, stru
     while (split < argc && strcmp(argv[split], "--")) {
         if (!strcmp(argv[split], "--help") || !strcmp(argv[split], "-h"))
             return 1;
+        if (!strcmp(argv[split], "--version")) {
+            puts("uroce-perf " UROCE_VERSION);
+            exit(EXIT_SUCCESS);
+        }
         split++;
     }
+    for (int i = 1; split == argc && i < argc; i++)
+        if (options_knows(argv[i])) {
+            fprintf(stderr, "uroce-perf: %s is not for the EAL: write it behind --\n", argv[i]);
+            return -1;
+        }
     options_default(o);
     if (split_eal(ports, e, split - 1, argv + 1))
         return -1;

@@ -149,6 +149,16 @@ static bool takes_value(const char *name)
     return r && r->kind != FLAG;
 }
 
+bool options_knows(const char *argument)
+{
+    size_t n = strcspn(argument, "=");
+
+    for (size_t i = 0; n > 2 && !strncmp(argument, "--", 2) && i < ARRAY_SIZE(rows); i++)
+        if (strlen(rows[i].name) == n - 2 && !strncmp(rows[i].name, argument + 2, n - 2))
+            return true;
+    return false;
+}
+
 static int read_number(const char *text, uint64_t *out)
 {
     unsigned shift;

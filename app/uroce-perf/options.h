@@ -72,6 +72,9 @@ uint64_t options_size(const struct perf_options *o);
 
 void options_default(struct perf_options *o);
 
+/* Whether an argument of the command line begins as an option of uroce-perf: --NAME or --NAME=... */
+bool options_knows(const char *argument);
+
 /* Sets an option by its name; value NULL: it was given without a value. 0; or -1 with the reason in
  * error, and *o unchanged. */
 int options_set(struct perf_options *o, const char *name, const char *value, char *error,

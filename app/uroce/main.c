@@ -63,6 +63,20 @@ static void occupy_standard_descriptors(void)
         close(fd);
 }
 
+/* getopt's messages begin with "uroce" and the command's name. */
+static int run_command(const struct command *c, int argc, char **argv)
+{
+    char name[64];
+
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+        puts("uroce " UROCE_VERSION);
+        return 0;
+    }
+    snprintf(name, sizeof(name), "uroce: %s", c->name);
+    argv[0] = name;
+    return c->main(argc, argv);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -78,7 +92,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(name, commands[i].name) == 0)
-            return commands[i].main(argc - 1, argv + 1);
+            return run_command(&commands[i], argc - 1, argv + 1);
 
     if (name[0] != '\0')
         fprintf(stderr, "uroce: '%s' is not a command\n", name);

@@ -233,8 +233,10 @@ static int read_topic(struct arguments *a, int argc, char **argv)
 {
     if (optind < argc) {
         a->only = find_topic(argv[optind++]);
-        if (!a->only)
+        if (!a->only) {
+            fprintf(stderr, "uroce: show: there is no topic \"%s\"\n", argv[optind - 1]);
             return -1;
+        }
     }
     if (optind < argc && a->only->print == show_steering_print &&
         show_steering_device(argv[optind++]))

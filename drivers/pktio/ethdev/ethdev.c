@@ -3,6 +3,7 @@
 #include "ethdev_internal.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <stdalign.h>
@@ -144,13 +145,22 @@ static void limit_queues(struct ethdev *d, const struct rte_eth_dev_info *info)
     d->queues = min_of(d->queues, min_of(info->max_rx_queues, info->max_tx_queues));
 }
 
+/* The name of a kernel's interface is what many give first. */
+static int fail_probe(struct opening *o)
+{
+    if (if_nametoindex(o->device))
+        return fail(o, "%s is an interface of the kernel: say net_af_packet0,iface=%s", o->device,
+                    o->device);
+    return fail(o, "%s: DPDK cannot use this device: %s", o->device, strerror(rte_errno));
+}
+
 static int probe_device(struct ethdev *d, struct opening *o)
 {
     int ret;
 
     if (rte_eth_dev_get_port_by_name(d->name, &d->port)) {
         if (rte_dev_probe(o->device))
-            return fail(o, "%s: DPDK cannot use this device: %s", o->device, strerror(rte_errno));
+            return fail_probe(o);
         if (rte_eth_dev_get_port_by_name(d->name, &d->port))
             return fail(o, "%s: the device has no Ethernet port", o->device);
         d->probed = true;
