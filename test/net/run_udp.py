@@ -4,6 +4,7 @@
 what is on the wire. TAP; needs root to make the network and is skipped without.
 usage: run_udp.py --build DIR [--match TEXT] VERIFY"""
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -98,6 +99,26 @@ class Tests:
                     program.finish(30)
                     if "rdma-ping-9" not in str(text):
                         raise kit.Failure(f"rping to {address}: {text}")
+
+    def measured(self):
+        """uroce-perf at one end sends to the other one's, by both IP versions"""
+        perf = os.path.join(self.build.folder, "app/uroce-perf/uroce-perf")
+        with net.Wire(1500) as wire, daemons(self.build, self.folder, wire, ["--udp"], ["--udp"]) as pair:
+            server = kit.Program(pair[0], [perf, "--", "--server", "--port", "18701"])
+            try:
+                kit.await_cm_listening(pair[0], server, 20)
+                for address in (wire.ends[0].ipv4, wire.ends[0].ipv6):
+                    for mode in ("write", "send", "read"):
+                        command = [perf, "--", "--client", address, "--port", "18701", "--mode", mode, "--size", "5000",
+                                   "--messages", "300", "--rate", "20000", "--format", "json"]
+                        result = json.loads(kit.Program(pair[1], command).finish(60).splitlines()[-1])
+                        if result["messages"] != 300 or result["error"]:
+                            raise kit.Failure(f"{mode} to {address}: {result}")
+                server.process.terminate()
+                server.finish(20)
+            finally:
+                server.kill()
+            no_bad_frame(pair)
 
     def own(self):
         """programs of one host meet on it, too"""
@@ -224,7 +245,8 @@ class Tests:
             kit.check_perftest(text)
 
     def points(self):
-        for function in (self.data, self.jumbo, self.connected, self.own, self.unprivileged, self.one_word, self.addresses,
+        for function in (self.data, self.jumbo, self.connected, self.measured, self.own,
+                         self.unprivileged, self.one_word, self.addresses,
                          self.wire_is_right, self.too_big):
             yield function.__doc__, function
 
