@@ -42,7 +42,7 @@ static const char usage[] =
     "      --metrics ADDRESS:PORT|unix:PATH\n"
     "                       serve metrics by HTTP (GET /metrics)\n"
     "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
-    "      --version, --help\n"
+    "  -V, --version; -h, --help\n"
     "\n"
     "Without EAL options DPDK runs without hugepages, telemetry and files.\n"
     "A daemon with nothing but loopback and UDP does not use DPDK's environment at all.\n";
@@ -81,7 +81,6 @@ enum {
     OPT_SECCOMP,
     OPT_USER,
     OPT_METRICS,
-    OPT_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -99,7 +98,7 @@ static const struct option long_options[] = {
     {"seccomp", required_argument, NULL, OPT_SECCOMP},
     {"user", required_argument, NULL, OPT_USER},
     {"metrics", required_argument, NULL, OPT_METRICS},
-    {"version", no_argument, NULL, OPT_VERSION},
+    {"version", no_argument, NULL, 'V'},
     {"help", no_argument, NULL, 'h'},
     {0},
 };
@@ -167,7 +166,7 @@ static int apply_option(struct options *o, int option)
     case OPT_METRICS:
         o->metrics = optarg;
         return metrics_address_parse(&address, optarg) ? bad_usage("--metrics", optarg) : 0;
-    case OPT_VERSION:
+    case 'V':
         printf("uroced %s\n", UROCE_VERSION);
         exit(EXIT_SUCCESS);
     default:
@@ -180,7 +179,7 @@ int options_read(struct options *o, int argc, char **argv)
     int option;
 
     *o = (struct options){.ready_fd = -1};
-    while ((option = getopt_long(argc, argv, "+c:h", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+c:hV", long_options, NULL)) != -1) {
         if (apply_option(o, option))
             return -1;
     }

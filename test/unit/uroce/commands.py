@@ -18,7 +18,7 @@ def run(*command):
 
 def versions():
     found = {run(*command)[1].split()[-1] for command in
-             ((uroce, "--version"), (uroced, "--version"), (perf, "--version"), *((uroce, name, "--version") for name in COMMANDS))}
+             ((uroce, "--version"), (uroced, "--version"), (uroced, "-V"), (perf, "--version"), *((uroce, name, "--version") for name in COMMANDS))}
     return len(found) == 1 and re.fullmatch(r"\d+\.\d+\.\d+", found.pop())
 
 
