@@ -71,7 +71,7 @@ bool resp_repeat_add(struct engine *e, struct qp *qp, const struct pkt *p,
     uint32_t all = packets_for(p->reth.len, qp->mtu), packets = sent_before(of, p->psn, all);
     struct resp_repeat *a, **end;
 
-    if (!resp_right_ok(qp, MEM_REMOTE_READ) || !resp_read_len_ok(p->reth.len) ||
+    if (!resp->res_max || !resp_right_ok(qp, MEM_REMOTE_READ) || !resp_read_len_ok(p->reth.len) ||
         psn_before(resp->epsn, psn_add(p->psn, all)))
         return false;
     if (!packets) /* they are still to come */

@@ -109,7 +109,8 @@ unsigned resp_batch_replies(struct engine *e, struct qp *qp, struct frame *frame
  */
 static inline uint32_t resp_pending_span(const struct responder *resp)
 {
-    uint32_t n = min_of(resp->res_max, resp->res_head), pending = resp->res_pending;
+    uint32_t n = min_of(resp->res_max, resp->res_head);
+    uint32_t pending = min_of(resp->res_pending, n); /* repetitions are counted there, too */
     const struct resp_resource *r;
 
     if (!pending)
