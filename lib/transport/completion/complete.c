@@ -60,9 +60,9 @@ static void retire_done(struct engine *e, struct qp *qp)
     }
     if (tail == req->tail)
         return;
-    engine_post_batch(e, cq, cqes, false);
-    if (unlikely(qp->counts_sends))
+    if (unlikely(qp->counts_sends)) /* who reads a CQE finds it counted */
         count_sends(e, qp, req->tail, tail);
+    engine_post_batch(e, cq, cqes, false);
     req_retire(req, tail);
     engine_tx_ready(e, qp); /* there is room for other WQEs */
 }

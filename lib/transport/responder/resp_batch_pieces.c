@@ -78,9 +78,9 @@ ALWAYS_INLINE unsigned place_pieces(enum messages what, struct rx_batch *b, unsi
     }
     rq->cons += i;
     b->messages = i;
-    engine_post_batch(b->e, b->qp->recv_cq, cqes, solicited);
     if (counts(b->qp, QP_COUNT_RECV))
         count_received(b->e, b->qp, b->span, i, false);
+    engine_post_batch(b->e, b->qp->recv_cq, cqes, solicited);
     return i;
 }
 

@@ -32,7 +32,9 @@ unsigned resp_admit_sends(struct rx_batch *b, unsigned n)
     const struct responder *resp = &b->qp->resp;
     unsigned waiting = b->e->completions;
 
-    if (resp->recv_busy || !resp_order_ok(resp, PF_START | PF_END, RESP_SEND))
+    /* A copy that has failed may be of an earlier message: the general path tells. */
+    if (resp->recv_busy || b->e->copies_failed ||
+        !resp_order_ok(resp, PF_START | PF_END, RESP_SEND))
         return 0;
     n = wqes_for(b, n);
     n = n ? cq_room(b->qp->recv_cq, b->e->cfg.lane, n + waiting) : 0;
@@ -183,9 +185,9 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
     }
     qp->resp.rq.cons += i;
     b->messages = i;
-    engine_post_batch(b->e, qp->recv_cq, cqes, solicited);
     if (counts(qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE))
         count_received(b->e, qp, b->span, i, what == WRITES_IMM);
+    engine_post_batch(b->e, qp->recv_cq, cqes, solicited);
     return i;
 }
 
@@ -220,9 +222,9 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
         cq_batch_give(&cqes, c);
     }
     b->messages = n;
-    engine_post_batch(e, qp->recv_cq, cqes, solicited);
     if (counts(qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE))
         count_received(e, qp, b->span, n, what == WRITES_IMM);
+    engine_post_batch(e, qp->recv_cq, cqes, solicited);
     return n;
 }
 

@@ -144,7 +144,9 @@ counted_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned 
     uint32_t span = resp_pending_span(resp), first = resp->res_head - span;
 
     n = batch_replies(e, qp, frames, n, one_of_many);
-    for (uint32_t i = 0; i < span; i++) {
+    /* All that was built before a batch is sealed. Without one the bytes of some may not be there.
+     */
+    for (uint32_t i = 0; n && i < span; i++) {
         struct resp_resource *r = &resp->res[(first + i) % resp->res_max];
 
         if (r->pending)

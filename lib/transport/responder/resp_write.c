@@ -136,7 +136,7 @@ static __attribute__((noinline)) void count_batch(struct rx_batch *b, unsigned n
     const struct engine *e = b->e;
     uint64_t bytes = 0;
 
-    if (!e->batch.n && !e->completions) {
+    if (!e->batch.n && !e->completions && !e->copies_failed) {
         for (unsigned i = 0; i < n; i++)
             bytes += b->span[i].payload;
         count_done(b->e, b->qp, QP_COUNT_PEER_WRITE, n, bytes);
