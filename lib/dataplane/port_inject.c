@@ -103,27 +103,40 @@ static struct held take(struct held_list *list, struct held *h)
 
 /* ---- rules ---- */
 
-/* Without a link nothing comes and goes, RoCE or not. */
-static bool takes_link(struct inject_live *live, ns_t age)
+static ns_t age_of(const struct inject_live *live, ns_t now)
 {
-    if (!inject_is_its_time(&live->rule, age))
-        return false;
-    atomic_fetch_add_explicit(&live->hits.matched, 1, memory_order_relaxed);
-    return true;
+    return now - min_of(live->since, now);
 }
 
+/* The rule that has taken the link; NULL: the link is there. */
+static struct inject_live *link_taker(struct port_inject *pi, ns_t now)
+{
+    for (unsigned i = 0; i < pi->rules; i++) {
+        struct inject_live *live = pi->rule[i];
+
+        if (live->rule.act == INJECT_LINK_DOWN &&
+            inject_is_its_time(&live->rule, age_of(live, now)))
+            return live;
+    }
+    return NULL;
+}
+
+/* Without a link nothing comes and goes, RoCE or not, whatever other rules say. */
 static struct inject_live *choose(struct port_inject *pi, struct inject_packet *p,
                                   const struct frame *f, ns_t now, uint64_t *index)
 {
-    bool is_roce = pi->rules && inject_read(p, f);
+    struct inject_live *live = link_taker(pi, now);
 
+    if (live) {
+        atomic_fetch_add_explicit(&live->hits.matched, 1, memory_order_relaxed);
+        return live;
+    }
+    if (!pi->rules || !inject_read(p, f))
+        return NULL;
     for (unsigned i = 0; i < pi->rules; i++) {
-        struct inject_live *live = pi->rule[i];
-        ns_t age = now - min_of(live->since, now);
-
-        if (live->rule.act == INJECT_LINK_DOWN
-                ? takes_link(live, age)
-                : is_roce && inject_decide(&live->rule, &live->hits, p, age, index))
+        live = pi->rule[i];
+        if (live->rule.act != INJECT_LINK_DOWN &&
+            inject_decide(&live->rule, &live->hits, p, age_of(live, now), index))
             return live;
     }
     return NULL;
@@ -193,6 +206,16 @@ static unsigned give_ready(struct port_inject *pi, struct frame *f, unsigned n, 
 
 static void send_ready(struct port_inject *pi, unsigned queue, ns_t now);
 
+/* Frames that wait were on their way when the link went down. */
+static void lose_held(struct port_inject *pi, ns_t now)
+{
+    struct held_list *const list[] = {&pi->rx, &pi->tx};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(list) && link_taker(pi, now); i++)
+        while (list[i]->n)
+            pi->free[pi->free_count++] = take(list[i], list[i]->held).slot;
+}
+
 static unsigned inject_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
     struct port_inject *pi = inject_of(io);
@@ -200,6 +223,7 @@ static unsigned inject_rx_burst(struct pktio *io, unsigned queue, struct frame *
     ns_t now = time_of(pi);
     unsigned given, count;
 
+    lose_held(pi, now);
     send_ready(pi, queue, now);
     given = give_ready(pi, f, 0, n, now);
     count = pi->inner->ops->rx_burst(pi->inner, queue, got, n - given);

@@ -191,6 +191,17 @@ bool inject_decide(const struct inject_rule *rule, struct inject_hits *hits,
                    const struct inject_packet *p, ns_t age, uint64_t *index);
 
 /**
+ * Whether a verb is called for a device; those of librdmacm are not. Any thread.
+ *
+ * @param verb  The verb.
+ * @return  True when it is.
+ */
+static inline bool inject_verb_has_device(enum inject_verb verb)
+{
+    return verb < INJECT_VERB_create_id;
+}
+
+/**
  * Compare a call with a rule, and count. Any thread.
  *
  * @param rule  The rule; INJECT_FAIL.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "inject.h"
+#include "opcode.h"
 #include "random.h"
 
 bool inject_matches(const struct inject_rule *rule, const struct inject_packet *p)
@@ -10,6 +11,8 @@ bool inject_matches(const struct inject_rule *rule, const struct inject_packet *
     if (rule->directions && !(rule->directions & p->direction))
         return false;
     if (rule->by_opcode && !(rule->opcode[p->opcode / 64] >> p->opcode % 64 & 1))
+        return false;
+    if (rule->act == INJECT_NAK && (p->opcode & PKT_OP_MASK) != OP_ACK)
         return false;
     if (rule->by_qp && rule->qp != p->dest_qpn)
         return false;

@@ -17,13 +17,11 @@ static bool is_of(const struct fault_rule *f, const struct device *d)
            (f->device < 0 || (unsigned)f->device == d->index);
 }
 
-static bool is_down(const struct device *d)
+static bool is_down(const struct device *d, ns_t now)
 {
     const struct fault_rule *f;
 
     TAILQ_FOREACH (f, &d->rnic->faults, link) {
-        ns_t now = d->rnic->config.clock();
-
         if (is_of(f, d) && inject_is_its_time(&f->live.rule, now - min_of(f->live.since, now)))
             return true;
     }
@@ -49,10 +47,11 @@ static ns_t next_change(const struct rnic *r, ns_t now)
     return next;
 }
 
-static void arm(struct rnic *r)
+/* The ports' states are those of `now`: what has changed since is looked at as soon as may be. */
+static void arm(struct rnic *r, ns_t now)
 {
-    ns_t now = r->config.clock(), next = next_change(r, now);
-    ns_t left = next == NS_NEVER ? 0 : next - now;
+    ns_t next = next_change(r, now), later = r->config.clock();
+    ns_t left = next == NS_NEVER ? 0 : next > later ? next - later : 1;
     struct itimerspec when = {
         .it_value = {.tv_sec = (time_t)(left / NS_PER_SEC), .tv_nsec = (long)(left % NS_PER_SEC)}};
 
@@ -62,11 +61,13 @@ static void arm(struct rnic *r)
 
 void fault_link_follow(struct rnic *r)
 {
+    ns_t now = r->config.clock();
+
     for (unsigned i = 0; i < r->devices; i++) {
-        r->device[i]->net.taken_down = is_down(r->device[i]);
+        r->device[i]->net.taken_down = is_down(r->device[i], now);
         net_link_look(r->device[i]);
     }
-    arm(r);
+    arm(r, now);
 }
 
 static void on_timer(struct event_source *s, uint32_t events)

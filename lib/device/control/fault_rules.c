@@ -93,6 +93,8 @@ int rnic_add_fault(struct rnic *r, int device, const char *text, char error[INJE
         return err;
     if (inject_kind_of(rule.act) == INJECT_NOW)
         return refuse(error, -EINVAL, "this is no rule: say uroce fault now");
+    if (rule.act == INJECT_FAIL && device >= 0 && !inject_verb_has_device(rule.verb))
+        return refuse(error, -EINVAL, "calls of librdmacm are of no device");
     if (r->fault_count == INJECT_RULES_MAX)
         return refuse(error, -ENOSPC, "there is no room for another rule");
     f = calloc(1, sizeof(*f));

@@ -122,6 +122,7 @@ static void test_wrong_rules(void **state)
         {"drop opcode RC_NACK", "\"RC_NACK\""},
         {"drop device uroce9", "\"uroce9\" is no device"},
         {"event port_err", "say uroce fault now"},
+        {"fail listen EIO device uroce0", "of no device"},
     };
     struct ctl_msg m = {.fault.op = CTL_FAULT_ADD};
     struct ctl_fault reply;
@@ -257,7 +258,11 @@ static void test_call_of_no_device(void **state)
     uint32_t removed;
 
     assert_non_null(sn);
-    assert_int_equal(add("fail create_id ENOMEM device uroce0", &reply), 0);
+    assert_int_equal(add("fail alloc_pd ENOMEM device uroce0", &reply), 0);
+    m.type = CTL_ALLOC_PD;
+    session_dispatch(sn, &call);
+    assert_int_equal(call.reply.status, -ENOTCONN); /* it has opened no device */
+    m.type = CTL_CM_CREATE_ID;
     session_dispatch(sn, &call);
     assert_int_equal(call.reply.status, -EINVAL); /* there is no such channel */
     assert_int_equal(add("fail create_id ENOMEM", &reply), 0);
@@ -299,12 +304,12 @@ static void test_link(void **state)
     expect_port("active");
     assert_int_equal(remove_rule(0, &removed), 0);
     assert_int_equal(next_event(), 0);
-    assert_int_equal(add("link_down device uroce0 for 100ms", &reply), 0);
+    assert_int_equal(add("link_down device uroce0 for 1s", &reply), 0);
     assert_false(has_port_itself());
     expect_port("down");
     assert_int_equal(next_event(), 10); /* IBV_EVENT_PORT_ERR */
     for (unsigned i = 0; i < 10 && !event; i++, event = next_event())
-        event_loop_step(loop, 1000);
+        event_loop_step(loop, 2000);
     assert_int_equal(event, 9); /* IBV_EVENT_PORT_ACTIVE */
     expect_port("active");
     assert_int_equal(add("link_down", &reply), 0);

@@ -212,6 +212,7 @@ static void test_matches(void **state)
         {"drop opcode RC_ACK", true},
         {"drop opcode RC_*", true},
         {"drop opcode UD_*", false},
+        {"nak rnr", true},
         {"drop qp 17", true},
         {"drop sport 0xC005", true},
         {"drop sport 0xC004", false},
@@ -247,6 +248,17 @@ static uint64_t acted_on(const struct inject_rule *r, struct inject_hits *hits)
     assert_int_equal(hits->matched, 64);
     assert_int_equal(hits->picked, __builtin_popcountll(bits));
     return bits;
+}
+
+/* What is no ACK is not counted. */
+static void test_nak_matches_acks(void **state)
+{
+    struct inject_packet p = {.direction = INJECT_RX, .opcode = OPCODE(PKT_RC, OP_SEND_ONLY)};
+    struct inject_rule r = rule_of("nak rnr count 1");
+
+    assert_false(inject_matches(&r, &p));
+    p.opcode = OPCODE(PKT_XRC, OP_ACK);
+    assert_true(inject_matches(&r, &p));
 }
 
 static void test_nth_and_count(void **state)
@@ -329,7 +341,7 @@ int main(void)
         cmocka_unit_test(test_matches),    cmocka_unit_test(test_nth_and_count),
         cmocka_unit_test(test_chance),     cmocka_unit_test(test_time),
         cmocka_unit_test(test_names),      cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_calls),      cmocka_unit_test(test_nak_matches_acks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
