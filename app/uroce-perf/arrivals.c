@@ -9,24 +9,24 @@
 
 /* Gaps of an exponential distribution whose mean is 1, at quantiles that are as far apart from each
  * other: a random one takes a nanosecond, and a logarithm twenty. */
-static const float *gaps(void)
+static float gap_table[GAPS];
+
+void arrivals_prepare(void)
 {
-    static float gap[GAPS];
     double sum = 0;
 
-    if (gap[0] != 0)
-        return gap;
     for (unsigned i = 0; i < GAPS; i++)
         sum += -log((i + 0.5) / GAPS);
     for (unsigned i = 0; i < GAPS; i++)
-        gap[i] = (float)(-log((i + 0.5) / GAPS) * GAPS / sum);
-    return gap;
+        gap_table[i] = (float)(-log((i + 0.5) / GAPS) * GAPS / sum);
 }
 
 void arrivals_start(struct arrivals *a, uint64_t now, double per_tick, bool even, uint64_t seed)
 {
-    *a = (struct arrivals){
-        .random = {.state = seed}, .gaps = even ? NULL : gaps(), .gap = 1 / per_tick, .start = now};
+    *a = (struct arrivals){.random = {.state = seed},
+                           .gaps = even ? NULL : gap_table,
+                           .gap = 1 / per_tick,
+                           .start = now};
     arrivals_pass(a);
 }
 

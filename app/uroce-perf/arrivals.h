@@ -21,6 +21,9 @@ struct arrivals {
     const float *gaps; /* those of a Poisson process; NULL: all are alike */
 };
 
+/* Fills the table of gaps: before the threads start that use it. */
+void arrivals_prepare(void);
+
 /* The first message is due one gap after `now`. per_tick: messages, more than 0. */
 void arrivals_start(struct arrivals *a, uint64_t now, double per_tick, bool even, uint64_t seed);
 

@@ -66,7 +66,8 @@ static int run_load(struct perf *p, struct perf_options o, struct perf_ports *po
         return ended;
     o.rate = (uint64_t)max_of(highest * load / 100, 1.0);
     ended = run_once(p, &o, ports, signal_fd);
-    report_load(p, load, highest);
+    if (p->threads) /* it has started */
+        report_load(p, load, highest);
     run_close(p);
     return ended;
 }

@@ -100,11 +100,22 @@ static void show_topic(struct prompt *x, const char *what)
         show_xstats(&x->perf);
 }
 
+static bool is_for_command_line(const char *name)
+{
+    static const char *const names[] = {"batch",  "interactive", "loads",
+                                        "client", "server",      "port"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
 static void set_option(struct prompt *x, const char *name, const char *value)
 {
     char error[ERROR_MAX];
 
-    if (!strcmp(name, "batch") || !strcmp(name, "interactive") || !strcmp(name, "loads"))
+    if (is_for_command_line(name))
         print_line("this option is for the command line only");
     else if (options_set(x->options, name, value, error, sizeof(error)))
         print_line(error);

@@ -132,6 +132,8 @@ int run_start(struct perf *p, const struct perf_options *o, struct perf_ports *p
     p->ports = ports;
     p->threads = ports ? ports->workers : 1;
     tsc_hz();
+    if (o->rate)
+        arrivals_prepare();
     if (make_threads(p)) {
         snprintf(error, size, "out of memory");
         return -1;

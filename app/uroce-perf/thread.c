@@ -48,7 +48,9 @@ static void check_progress(struct perf_thread *t, struct watch *w, ns_t now)
         if (t->posting)
             traffic_fill(t);
     }
-    if (now - w->progressed > STALL && t->outstanding)
+    if (!t->outstanding) /* the next message may be due much later */
+        w->progressed = now;
+    if (now - w->progressed > STALL)
         run_fail(t->perf, "no message has completed for %u s", (unsigned)(STALL / NS_PER_SEC));
 }
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 
 #define EVENT_MS   10000 /* for an address, a route and an answer */
 #define STRIDE_MIN 64
+#define MEMORY_MAX (UINT64_C(1) << 30)
 /* The reason in a REJ for which the program says more in its private data: table 111 of the IB
  * specification. */
 #define CONSUMER_REJECT 28
@@ -84,18 +86,33 @@ static int take_answer(struct client_conn *c, const struct rdma_conn_param *para
     return 0;
 }
 
+/* Its end may come at any time; what makes the channel readable may be gone when it is read. */
+static int next_event(const struct client *cl, struct rdma_cm_event **event,
+                      const struct sentence *to)
+{
+    struct pollfd pfd = {.fd = cl->channel->fd, .events = POLLIN};
+    ns_t until = worker_time() + EVENT_MS * NS_PER_MS, now;
+
+    while ((now = worker_time()) < until) {
+        if (poll(&pfd, 1, (int)((until - now) / NS_PER_MS) + 1) < 0 && errno != EINTR)
+            break;
+        if (!cl->calls->rdma_get_cm_event(cl->channel, event))
+            return 0;
+        if (errno != EAGAIN)
+            return fail_errno(to, "rdma_get_cm_event");
+    }
+    return fail(to, "the server does not answer");
+}
+
 /* Waits for the event that must be next. c: who takes the answer that it has; or NULL. */
 static int await(struct client *cl, enum rdma_cm_event_type type, struct client_conn *c,
                  const struct sentence *to)
 {
-    struct pollfd pfd = {.fd = cl->channel->fd, .events = POLLIN};
     struct rdma_cm_event *event;
-    int err = 0;
+    int err = next_event(cl, &event, to);
 
-    if (poll(&pfd, 1, EVENT_MS) <= 0)
-        return fail(to, "the server does not answer");
-    if (cl->calls->rdma_get_cm_event(cl->channel, &event))
-        return fail_errno(to, "rdma_get_cm_event");
+    if (err)
+        return err;
     if (event->event != type)
         err = fail_event(cl, event, to);
     else if (c)
@@ -182,6 +199,8 @@ static int open_memory(struct perf *p, const struct sentence *to)
     slots = max_of(p->opt.buffer / p->opt.qps / cl->stride, (uint64_t)1);
     slots = min_of(slots, HELLO_MEMORY_MAX / cl->stride);
     cl->part = slots * cl->stride;
+    if (cl->part * cl->conns > MEMORY_MAX)
+        return fail(to, "size, qps: more than 1 GB of memory");
     cl->memory = aligned_alloc(4096, round_up(cl->part * cl->conns, 4096));
     if (!cl->memory)
         return fail(to, "out of memory");
@@ -268,7 +287,7 @@ int client_open(struct perf *p, char *error, size_t size)
     if (!cl)
         return -1;
     cl->channel = cl->calls->rdma_create_event_channel();
-    if (!cl->channel)
+    if (!cl->channel || fcntl(cl->channel->fd, F_SETFL, O_NONBLOCK))
         return fail_errno(&to, "no RDMA device");
     for (unsigned i = 0; i < cl->conns; i++)
         if (open_conn(p, i, &to))

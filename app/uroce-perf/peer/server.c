@@ -64,10 +64,12 @@ static int post_receive(struct peer *p)
     return ibv_post_recv(p->id->qp, &wr, &bad);
 }
 
-/* All that has come; then the next one is an event. */
+/* All that has come. Of more than the queue holds some came after the request for an event: there
+ * is one, and others have their turn before it. */
 static void take_completions(struct peer *p)
 {
     struct ibv_wc wc[POLL];
+    uint32_t taken = 0;
     int n;
 
     do {
@@ -75,7 +77,8 @@ static void take_completions(struct peer *p)
         for (int i = 0; i < n; i++)
             if (wc[i].status == IBV_WC_SUCCESS) /* others: the connection ends */
                 post_receive(p);
-    } while (n > 0);
+        taken += n > 0 ? (uint32_t)n : 0;
+    } while (n > 0 && taken <= p->receive + 1);
 }
 
 static void on_messages(struct peer *p)
@@ -134,13 +137,21 @@ static const char *take_hello(struct peer *p, const struct rdma_conn_param *para
     return NULL;
 }
 
+/* What makes it readable may be gone when it is read. */
+static bool never_waits(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags >= 0 && !fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
 static bool open_receiver(struct peer *p)
 {
     const struct verbs_calls *calls = p->server->calls;
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = p};
 
     p->channel = calls->ibv_create_comp_channel(p->id->verbs);
-    if (!p->channel)
+    if (!p->channel || !never_waits(p->channel->fd))
         return false;
     p->cq = calls->ibv_create_cq(p->id->verbs, (int)p->receive + 1, NULL, p->channel, 0);
     return p->cq && !ibv_req_notify_cq(p->cq, 0) &&
@@ -227,8 +238,9 @@ static void on_request(struct server *s, struct rdma_cm_id *id, const struct rdm
     LIST_INSERT_HEAD(&s->peers, p, link);
     s->count++;
     why = take_hello(p, param);
+    errno = 0;
     if (!why && !accept_peer(p))
-        why = strerror(errno);
+        why = errno ? strerror(errno) : "no queue pair";
     if (!why)
         return;
     refuse(s, id, why);
@@ -284,7 +296,7 @@ static int listen_at(struct server *s, uint64_t port)
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
 
     s->channel = s->calls->rdma_create_event_channel();
-    if (!s->channel)
+    if (!s->channel || !never_waits(s->channel->fd))
         return complain("no RDMA device");
     if (s->calls->rdma_create_id(s->channel, &s->listener, NULL, RDMA_PS_TCP))
         return complain("rdma_create_id");

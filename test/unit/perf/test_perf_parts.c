@@ -187,6 +187,7 @@ static const uint64_t *dues(bool even, uint64_t seed)
     static uint64_t due[ARRIVALS];
     struct arrivals a;
 
+    arrivals_prepare();
     arrivals_start(&a, 1000, 1 / GAP, even, seed);
     for (unsigned i = 0; i < ARRIVALS; i++) {
         due[i] = arrivals_due(&a);
