@@ -308,7 +308,7 @@ class Tap:
             print(f"ok {self.number} - {name} # {time.monotonic() - start:.1f} s", flush=True)
         except Skipped as reason:
             print(f"ok {self.number} - {name} # SKIP {reason}", flush=True)
-        except Failure as failure:
+        except (Failure, subprocess.TimeoutExpired) as failure:
             self.failed += 1
             print(f"not ok {self.number} - {name}")
             for line in said_of_failure(str(failure).splitlines()):
