@@ -24,8 +24,7 @@ def versions():
 
 
 def unknown_options():
-    return all(run(uroce, name, "--nothing")[0::2][0] == 2 and
-               run(uroce, name, "--nothing")[2].startswith(f"uroce: {name}: unrecognized option '--nothing'") for name in COMMANDS)
+    return all(says(2, f"uroce: {name}: unrecognized option '--nothing'", uroce, name, "--nothing") for name in COMMANDS)
 
 
 def all_commands_are_here():
