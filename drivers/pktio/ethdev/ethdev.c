@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "below.h"
 
 /* Bytes of each of net_af_packet's two rings, which are in memory that cannot be swapped, and of a
  * block of a ring unless a slot is larger. */
@@ -47,23 +48,16 @@ __attribute__((format(printf, 2, 3))) static int fail(struct opening *o, const c
 /* Sets the configured MTU, and reads the MTU that the interface has then. */
 static int set_and_read_mtu(struct ethdev *d, struct opening *o)
 {
-    struct ifreq ifr = {0};
     uint32_t limit = d->kind->max_mtu;
+    int err;
 
     if (limit && o->config->mtu > limit)
         return fail(o, "%s: an MTU of %u is too much for this device, which takes %u", d->name,
                     o->config->mtu, limit);
-    if (ethdev_kernel_ask(d, d->netdev, SIOCGIFMTU, &ifr))
-        return fail(o, "%s: %s", d->netdev, strerror(errno));
-    d->mtu = (uint32_t)ifr.ifr_mtu;
-    if (!o->config->mtu || o->config->mtu == d->mtu)
-        return 0;
-    d->mtu_before = d->mtu;
-    d->mtu = o->config->mtu;
-    ifr.ifr_mtu = (int)d->mtu;
-    if (ethdev_kernel_ask(d, d->netdev, SIOCSIFMTU, &ifr))
-        return fail(o, "%s: cannot set an MTU of %u: %s", d->netdev, d->mtu, strerror(errno));
-    return 0;
+    err = below_mtu(d->kernel_fd, d->netdev, o->config->mtu, &d->mtu, &d->mtu_before);
+    if (err && d->mtu_before)
+        return fail(o, "%s: cannot set an MTU of %u: %s", d->netdev, d->mtu, strerror(-err));
+    return err ? fail(o, "%s: %s", d->netdev, strerror(-err)) : 0;
 }
 
 /* net_af_packet's own default of 2 KiB for a frame loses jumbo frames. */
@@ -254,9 +248,9 @@ static int finish_open(struct ethdev *d, struct opening *o)
 
     (void)rte_eth_allmulticast_enable(d->port);
     if (d->ifindex)
-        d->multi_fd = ethdev_multi_open(d->ifindex);
+        d->multi_fd = below_open_groups(d->ifindex);
     if (d->kind->kernel_sees)
-        ethdev_guard_open(d->guard_fd, d->netdev);
+        below_open_guard(d->guard_fd, d->netdev);
     if (d->kind->kernel_peer && !ethdev_devarg(o->device, "remote", remote, sizeof(remote)) &&
         ethdev_peer_mac(d, o->info.if_index))
         return fail(o, "%s: cannot set the MAC of the kernel's end: %s", d->name, strerror(errno));

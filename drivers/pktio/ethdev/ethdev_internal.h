@@ -163,14 +163,7 @@ void ethdev_intr_close(uint16_t port, uint16_t queue, int fd);
 int ethdev_wake_fd(struct pktio *io, unsigned queue);
 bool ethdev_wake_arm(struct pktio *io, unsigned queue);
 
-/* ethdev_kernel.c: requests to the kernel below a port, or at its other end. */
-/* An SIOC... request about netdev: 0, or -1 and errno. */
-int ethdev_kernel_ask(const struct ethdev *d, const char *netdev, unsigned long request,
-                      struct ifreq *ifr);
-/* A socket that makes netdev accept frames to every group while it is open. -1: refused. */
-int ethdev_multi_open(uint32_t ifindex);
-/* Binds UDP port 4791 on netdev; ethdev_kernel.c says why. */
-void ethdev_guard_open(int fd[2], const char *netdev);
+/* ethdev_kernel.c */
 /* Removes the file of a unix socket on which no process listens: its process was killed. */
 void ethdev_remove_stale(const char *path, int type);
 /* Gives the interface ifindex, the other end of a tap, another MAC than ours. */

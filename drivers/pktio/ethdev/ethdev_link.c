@@ -7,42 +7,25 @@
  */
 #include "ethdev_internal.h"
 
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "below.h"
 
 bool ethdev_link_up(struct ethdev *d, uint32_t *speed_mbps)
 {
     struct rte_eth_link link = {0};
-    struct ifreq ifr = {0};
     bool known = !rte_eth_link_get_nowait(d->port, &link);
 
     if (speed_mbps)
         *speed_mbps = known && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN ? link.link_speed : 0;
     if (d->netdev[0])
-        return !ethdev_kernel_ask(d, d->netdev, SIOCGIFFLAGS, &ifr) &&
-               (ifr.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+        return below_is_up(d->kernel_fd, d->netdev);
     if (d->memif)
         return ethdev_memif_is_open(d->memif);
     return known && link.link_status == RTE_ETH_LINK_UP;
-}
-
-/* The socket reports changes of every interface; the reader then checks ours. */
-static int open_netlink(void)
-{
-    struct sockaddr_nl nl = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&nl, sizeof(nl))) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
 }
 
 void ethdev_link_changed(struct ethdev *d)
@@ -59,7 +42,7 @@ static int on_link_event(uint16_t port, enum rte_eth_event_type type, void *arg,
 void ethdev_link_open(struct ethdev *d)
 {
     if (ethdev_kernel_tells(d)) {
-        d->link_fd = open_netlink();
+        d->link_fd = below_open_link(); /* of every interface: info() then asks for ours */
         return;
     }
     if (!d->link_events && !d->memif)
@@ -86,19 +69,15 @@ int ethdev_link_fd(struct pktio *io)
     return ethdev_of(io)->link_fd;
 }
 
-/* ENOBUFS reports lost messages once, and the next call returns the messages that are left. */
 void ethdev_link_ack(struct pktio *io)
 {
     struct ethdev *d = ethdev_of(io);
     eventfd_t count;
-    char byte;
 
     if (d->link_fd < 0)
         return;
-    if (!ethdev_kernel_tells(d)) {
+    if (ethdev_kernel_tells(d))
+        below_ack_link(d->link_fd);
+    else
         (void)!eventfd_read(d->link_fd, &count);
-        return;
-    }
-    while (recv(d->link_fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
-        ;
 }

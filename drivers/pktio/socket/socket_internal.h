@@ -9,9 +9,9 @@
 
 #include "encap.h"
 #include "encap_layout.h"
+#include "frame_slots.h"
 #include "socket.h"
 
-#define SOCKET_SLOTS     2048 /* frames; a power of two */
 #define SOCKET_ROOM      4352 /* bytes of a frame: path MTU 4096 and every header */
 #define SOCKET_DATAGRAMS 4    /* received by one system call, each of several segments */
 #define SOCKET_BYTES     65536
@@ -60,13 +60,7 @@ struct socket_port {
     int rx_fd[SOCKET_RX_MAX]; /* bound to port 4791 */
     bool rx_ipv4[SOCKET_RX_MAX];
     unsigned rx_fds;
-    uint8_t *memory;
-    uint32_t len[SOCKET_SLOTS];
-    bool omitted[SOCKET_SLOTS];
-    uint16_t free[SOCKET_SLOTS];
-    unsigned free_count;
-    uint16_t local[SOCKET_SLOTS]; /* frames to the port itself */
-    unsigned local_head, local_tail;
+    struct frame_slots slots;
     struct socket_rx rx;
     struct socket_group group[FRAME_BURST]; /* to be sent */
     unsigned groups;
@@ -81,22 +75,6 @@ struct socket_port {
 static inline struct socket_port *socket_port_of(struct pktio *io)
 {
     return container_of(io, struct socket_port, io);
-}
-
-static inline uint8_t *socket_slot(const struct socket_port *s, uint16_t slot)
-{
-    return s->memory + (size_t)slot * SOCKET_ROOM;
-}
-
-static inline void socket_free_slot(struct socket_port *s, uint16_t slot)
-{
-    s->free[s->free_count++] = slot;
-}
-
-/* Puts a frame where socket_take_local() finds it. */
-static inline void socket_put_local(struct socket_port *s, uint16_t slot)
-{
-    s->local[s->local_tail++ & (SOCKET_SLOTS - 1)] = slot;
 }
 
 /* ---- socket_open.c ---- */

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "bytes.h"
@@ -203,28 +202,6 @@ static void socket_info(struct pktio *io, struct pktio_info *info)
 
 /* ---- bursts ---- */
 
-static struct frame slot_frame(const struct socket_port *s, uint16_t slot)
-{
-    return (struct frame){.data = socket_slot(s, slot),
-                          .len = s->len[slot],
-                          .cookie = (void *)(uintptr_t)slot,
-                          .icrc_omitted = s->omitted[slot]};
-}
-
-static uint16_t frame_slot(const struct frame *f)
-{
-    return (uint16_t)(uintptr_t)f->cookie;
-}
-
-static unsigned take_local(struct socket_port *s, struct frame *f, unsigned n)
-{
-    unsigned count = min_of(n, s->local_tail - s->local_head);
-
-    for (unsigned i = 0; i < count; i++)
-        f[i] = slot_frame(s, s->local[s->local_head++ & (SOCKET_SLOTS - 1)]);
-    return count;
-}
-
 /* Frames of the port to itself get at most half of the burst while datagrams wait. */
 static unsigned socket_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
@@ -232,33 +209,21 @@ static unsigned socket_rx_burst(struct pktio *io, unsigned queue, struct frame *
     unsigned count;
 
     socket_tx_flush(s);
-    count = take_local(s, f, n / 2);
+    count = frame_slots_take_local(&s->slots, f, n / 2);
     count += socket_rx_take(s, f + count, n - count);
-    return count + take_local(s, f + count, n - count);
+    return count + frame_slots_take_local(&s->slots, f + count, n - count);
 }
 
 static void socket_rx_release(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
-    for (unsigned i = 0; i < n; i++)
-        socket_free_slot(socket_port_of(io), frame_slot(&f[i]));
+    frame_slots_release(&socket_port_of(io)->slots, f, n);
 }
 
-/* Half of the slots are for what arrives. */
 static unsigned socket_tx_lend(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
     struct socket_port *s = socket_port_of(io);
-    unsigned room = s->free_count > SOCKET_SLOTS / 2 ? s->free_count - SOCKET_SLOTS / 2 : 0;
 
-    n = s->groups > FRAME_BURST / 2 ? 0 : min_of(n, room);
-    for (unsigned i = 0; i < n; i++) {
-        uint16_t slot = s->free[--s->free_count];
-
-        f[i] = (struct frame){.data = socket_slot(s, slot),
-                              .room = SOCKET_ROOM,
-                              .cookie = (void *)(uintptr_t)slot,
-                              .icrc_omitted = true};
-    }
-    return n;
+    return s->groups > FRAME_BURST / 2 ? 0 : frame_slots_lend(&s->slots, f, n, true);
 }
 
 static void socket_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n,
@@ -266,13 +231,8 @@ static void socket_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
 {
     struct socket_port *s = socket_port_of(io);
 
-    for (unsigned i = 0; i < used; i++) {
-        uint16_t slot = frame_slot(&f[i]);
-
-        s->len[slot] = f[i].len;
-        s->omitted[slot] = f[i].icrc_omitted;
-        socket_tx_add(s, slot);
-    }
+    for (unsigned i = 0; i < used; i++)
+        socket_tx_add(s, frame_slots_note(&s->slots, &f[i]));
     socket_tx_flush(s);
     socket_rx_release(io, queue, f + used, n - used);
 }
@@ -287,7 +247,7 @@ static bool socket_wake_arm(struct pktio *io, unsigned queue)
 {
     struct socket_port *s = socket_port_of(io);
 
-    return !s->groups && s->local_head == s->local_tail && s->rx.next == s->rx.count;
+    return !s->groups && !frame_slots_have_local(&s->slots) && s->rx.next == s->rx.count;
 }
 
 static const struct pktio_counters *socket_counters(struct pktio *io, unsigned queue)
@@ -305,7 +265,7 @@ static void socket_close(struct pktio *io)
     if (s->epoll >= 0)
         close(s->epoll);
     socket_rx_fini(s);
-    free(s->memory);
+    frame_slots_fini(&s->slots);
     free(s);
 }
 
@@ -324,23 +284,9 @@ static const struct pktio_ops socket_ops = {
 
 /* ---- opening ---- */
 
-static int init_slots(struct socket_port *s)
-{
-    size_t bytes = (size_t)SOCKET_SLOTS * SOCKET_ROOM;
-    void *memory;
-
-    if (posix_memalign(&memory, 4096, bytes))
-        return -ENOMEM;
-    madvise(memory, bytes, MADV_DONTDUMP); /* bytes of applications */
-    s->memory = memory;
-    for (unsigned i = 0; i < SOCKET_SLOTS; i++)
-        socket_free_slot(s, (uint16_t)(SOCKET_SLOTS - 1 - i));
-    return 0;
-}
-
 static int init(struct socket_port *s)
 {
-    int err = init_slots(s);
+    int err = frame_slots_init(&s->slots, SOCKET_ROOM);
 
     if (!err)
         err = socket_rx_init(s);

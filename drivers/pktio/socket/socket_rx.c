@@ -173,15 +173,15 @@ static void take_packet(struct socket_port *s, struct socket_datagram *d, const 
 {
     const struct encap_template *t = &s->rx.headers;
     uint32_t len = min_of(d->segment, d->len - d->at);
-    uint8_t *frame = socket_slot(s, slot);
+    uint8_t *frame = frame_slot(&s->slots, slot);
 
     encap_tx(frame, t, len, d->id);
     memcpy(frame + t->len, bytes + d->at, len);
-    s->len[slot] = t->len + len;
-    s->omitted[slot] =
+    s->slots.len[slot] = t->len + len;
+    s->slots.omitted[slot] =
         check(d, frame + t->l3_off, (enum icrc_l3)t->l3_kind, t->len - t->l3_off + len);
     if ((d->traffic_class & ECN_MASK) == ECN_CE)
-        frame_mark(frame, s->len[slot]);
+        frame_mark(frame, s->slots.len[slot]);
     d->id++;
     d->at += len;
 }
@@ -199,7 +199,7 @@ unsigned socket_rx_take(struct socket_port *s, struct frame *f, unsigned n)
 
     if (rx->next == rx->count && n)
         receive(s);
-    while (rx->next < rx->count && count < n && s->free_count) {
+    while (rx->next < rx->count && count < n && s->slots.free_count) {
         struct socket_datagram *d = &rx->datagram[rx->next];
 
         if (!d->at)
@@ -208,13 +208,10 @@ unsigned socket_rx_take(struct socket_port *s, struct frame *f, unsigned n)
             counter_inc(&s->counters.rx_unusable);
             d->at = d->len;
         } else {
-            uint16_t slot = s->free[--s->free_count];
+            uint16_t slot = frame_slots_take(&s->slots);
 
             take_packet(s, d, rx->bytes + (size_t)rx->next * SOCKET_BYTES, slot);
-            f[count++] = (struct frame){.data = socket_slot(s, slot),
-                                        .len = s->len[slot],
-                                        .cookie = (void *)(uintptr_t)slot,
-                                        .icrc_omitted = s->omitted[slot]};
+            f[count++] = frame_slots_frame(&s->slots, slot);
         }
         if (d->at == d->len)
             rx->next++;

@@ -87,21 +87,21 @@ static uint32_t build_ipv6(uint8_t *l3, const uint8_t *sent, uint32_t mtu)
 
 void socket_report_too_big(struct socket_port *s, uint16_t slot)
 {
-    const uint8_t *frame = socket_slot(s, slot), *sent = frame + ETH_LEN;
+    const uint8_t *frame = frame_slot(&s->slots, slot), *sent = frame + ETH_LEN;
     bool ipv4 = get_be16(frame + 12) == ETHERTYPE_IPV4;
     uint32_t mtu = path_mtu(sent, ipv4);
     uint16_t report;
     uint8_t *out;
 
-    if (!mtu || !s->free_count)
+    if (!mtu || !s->slots.free_count)
         return;
-    report = s->free[--s->free_count];
-    out = socket_slot(s, report);
+    report = frame_slots_take(&s->slots);
+    out = frame_slot(&s->slots, report);
     memset(out, 0, ETH_LEN + IPV6_LEN + ICMP_LEN);
     memcpy(out, s->info.mac, MAC_LEN);
     memcpy(out + 6, s->info.router, MAC_LEN);
     memcpy(out + 12, frame + 12, 2);
-    s->len[report] = ETH_LEN + (ipv4 ? build_ipv4 : build_ipv6)(out + ETH_LEN, sent, mtu);
-    s->omitted[report] = false;
-    socket_put_local(s, report);
+    s->slots.len[report] = ETH_LEN + (ipv4 ? build_ipv4 : build_ipv6)(out + ETH_LEN, sent, mtu);
+    s->slots.omitted[report] = false;
+    frame_slots_put_local(&s->slots, report);
 }

@@ -22,13 +22,13 @@ struct layout {
 
 static bool find_layout(const struct socket_port *s, uint16_t slot, struct layout *l)
 {
-    uint8_t *frame = socket_slot(s, slot);
+    uint8_t *frame = frame_slot(&s->slots, slot);
     uint16_t type = get_be16(frame + 12);
 
     l->l3 = frame + ETH_LEN;
     l->kind = type == ETHERTYPE_IPV4 ? ICRC_IPV4 : ICRC_IPV6;
     l->udp = l->l3 + (type == ETHERTYPE_IPV4 ? IPV4_LEN : IPV6_LEN);
-    if (s->len[slot] < (size_t)(l->udp - frame) + UDP_LEN + 16 || s->len[slot] % 4 != 2)
+    if (s->slots.len[slot] < (size_t)(l->udp - frame) + UDP_LEN + 16 || s->slots.len[slot] % 4 != 2)
         return false; /* Ethernet's header has 14 bytes, all else is a multiple of four */
     if (type == ETHERTYPE_IPV4 ? l->l3[0] != IPV4_VERSION_IHL || l->l3[9] != IP_PROTO_UDP
                                : type != ETHERTYPE_IPV6 || l->l3[6] != IP_PROTO_UDP)
@@ -39,7 +39,7 @@ static bool find_layout(const struct socket_port *s, uint16_t slot, struct layou
 static void drop(struct socket_port *s, uint16_t slot)
 {
     counter_inc(&s->counters.tx_refused);
-    socket_free_slot(s, slot);
+    frame_slots_free(&s->slots, slot);
 }
 
 /* ---- groups ---- */
@@ -67,9 +67,9 @@ static bool join_group(struct socket_port *s, unsigned place, const struct layou
 
         if (g->place != place || !find_layout(s, g->slot[0], &first) || !same_flow(&first, l))
             continue;
-        if (g->full || s->len[slot] > g->len)
+        if (g->full || s->slots.len[slot] > g->len)
             return false;
-        g->full = s->len[slot] < g->len || g->count + 1 >= group_limit(s, g);
+        g->full = s->slots.len[slot] < g->len || g->count + 1 >= group_limit(s, g);
         g->slot[g->count++] = slot;
         return true;
     }
@@ -83,7 +83,7 @@ static void begin_group(struct socket_port *s, unsigned place, const struct layo
 
     g->place = place;
     g->ipv4 = l->kind == ICRC_IPV4;
-    g->len = s->len[slot];
+    g->len = s->slots.len[slot];
     g->slot[0] = slot;
     g->count = 1;
     g->full = group_limit(s, g) == 1;
@@ -100,9 +100,9 @@ void socket_tx_add(struct socket_port *s, uint16_t slot)
     struct layout l;
     unsigned place;
 
-    if (stays_here(s, socket_slot(s, slot))) {
+    if (stays_here(s, frame_slot(&s->slots, slot))) {
         counter_inc(&s->counters.local);
-        socket_put_local(s, slot);
+        frame_slots_put_local(&s->slots, slot);
         return;
     }
     if (!find_layout(s, slot, &l)) {
@@ -143,9 +143,9 @@ static void seal(struct socket_port *s, uint16_t slot, uint16_t sport, uint16_t 
     uint32_t wrong = 0;
 
     find_layout(s, slot, &l);
-    covered = s->len[slot] - ETH_LEN - 4;
+    covered = s->slots.len[slot] - ETH_LEN - 4;
     icrc = l.l3 + covered;
-    if (!s->omitted[slot]) {
+    if (!s->slots.omitted[slot]) {
         wrong = get_be32(icrc);
         icrc_seal(l.kind, l.l3, covered);
         wrong ^= get_be32(icrc);
@@ -153,7 +153,7 @@ static void seal(struct socket_port *s, uint16_t slot, uint16_t sport, uint16_t 
     write_headers(&l, sport, id);
     icrc_seal(l.kind, l.l3, covered);
     put_be32(icrc, get_be32(icrc) ^ wrong);
-    s->omitted[slot] = false;
+    s->slots.omitted[slot] = false;
 }
 
 /* ---- to the kernel ---- */
@@ -220,8 +220,8 @@ static void prepare(struct socket_port *s, const struct socket_group *g, struct 
         seal(s, g->slot[i], s->sport[g->place].port, (uint16_t)i);
         find_layout(s, g->slot[i], &l);
         o->part[i].iov_base = l.udp + UDP_LEN;
-        o->part[i].iov_len =
-            s->len[g->slot[i]] - (size_t)(l.udp + UDP_LEN - socket_slot(s, g->slot[i]));
+        o->part[i].iov_len = s->slots.len[g->slot[i]] -
+                             (size_t)(l.udp + UDP_LEN - frame_slot(&s->slots, g->slot[i]));
     }
     if (g->count > 1) {
         uint16_t segment = (uint16_t)o->part[0].iov_len;
@@ -261,7 +261,7 @@ static int send_singly(struct socket_port *s, struct socket_group *g)
         reported |= err == EMSGSIZE;
         if (err)
             counter_inc(&s->counters.tx_refused);
-        socket_free_slot(s, g->slot[i]);
+        frame_slots_free(&s->slots, g->slot[i]);
     }
     g->count = 0;
     return 0;
@@ -275,7 +275,7 @@ static int finish_group(struct socket_port *s, struct socket_group *g)
 
     if (!err) {
         for (unsigned i = 0; i < g->count; i++)
-            socket_free_slot(s, g->slot[i]);
+            frame_slots_free(&s->slots, g->slot[i]);
         return 0;
     }
     if (err == EAGAIN || err == ENOBUFS)
