@@ -17,15 +17,16 @@
 #define CONFIG_QUOTA_MAX        (UINT64_C(1) << 50)
 #define CONFIG_DEVICE_LOOPBACK  "loopback"
 #define CONFIG_DEVICE_SOCKET    "socket"
+#define CONFIG_DEVICE_PACKET    "packet,iface="     /* and the name of a kernel interface */
 #define CONFIG_ADDRESSES_MAX    (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
 struct uroced_port {
     unsigned number;      /* N of [port.N] */
-    char device[256];     /* "loopback", "socket", or a device as DPDK names it */
+    char device[256];     /* "loopback", "socket", "packet,iface=NAME", or as DPDK names it */
     uint32_t mtu;         /* 0: the port's own */
     unsigned queues;      /* at most; 0: as many as there are workers */
     bool spread;          /* by software, over the queues that the port lacks */
-    bool no_segmentation; /* of a port over sockets: one packet a system call */
+    bool no_segmentation; /* of a port over sockets of the kernel: it gets one packet at a time */
     bool icrc_always;     /* also for packets that never leave this process */
     /* fe80:: without an interface identifier stands for the link-local address made from the MAC.
      */

@@ -242,9 +242,10 @@ static int choose_addresses(struct reader *r)
     }
     if (!strcmp(p->device, CONFIG_DEVICE_SOCKET))
         return check_socket(r);
-    if (p->no_segmentation) {
+    if (p->no_segmentation &&
+        strncmp(p->device, CONFIG_DEVICE_PACKET, strlen(CONFIG_DEVICE_PACKET))) {
         r->key = "segmentation";
-        return config_fail(r, "is for the device socket alone");
+        return config_fail(r, "is for the devices socket and packet alone");
     }
     if (loopback && p->follow_kernel) {
         r->key = "addresses";

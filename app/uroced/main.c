@@ -96,7 +96,9 @@ static int still_worker(void *ctx)
 static bool needs_dpdk(const struct uroced_config *c)
 {
     for (unsigned i = 0; i < c->ports; i++) {
-        if (!port_is_loopback(&c->port[i]) && !port_is_socket(&c->port[i]))
+        const struct uroced_port *p = &c->port[i];
+
+        if (!port_is_loopback(p) && !port_is_socket(p) && !port_is_packet(p))
             return true;
     }
     return false;

@@ -4,10 +4,12 @@
 
 #include <net/if.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "capture.h"
 #include "ethdev.h"
 #include "loop.h"
+#include "packet.h"
 #include "socket.h"
 #include "spread.h"
 
@@ -41,6 +43,17 @@ static struct pktio *open_socket(const struct uroced_port *p, char *error, size_
     for (unsigned i = 0; i < p->addresses; i++)
         sc.address[i] = p->address[i].gid;
     return pktio_socket_open(&sc, error, size);
+}
+
+static struct pktio *open_packet(const struct uroced_port *p, unsigned queues, char *error,
+                                 size_t size)
+{
+    struct pktio_packet_config pc = {.netdev = p->device + strlen(CONFIG_DEVICE_PACKET),
+                                     .queues = queues,
+                                     .mtu = p->mtu,
+                                     .no_segmentation = p->no_segmentation};
+
+    return pktio_packet_open(&pc, error, size);
 }
 
 /* Wraps a port whose frames no other tool can capture. */
@@ -79,6 +92,7 @@ struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned l
         .device = p->device, .queues = n, .mtu = p->mtu, .pause = p->flow_control};
     struct pktio *io = port_is_loopback(p) ? open_loopback(p, n, loopback, error, size)
                        : port_is_socket(p) ? open_socket(p, error, size)
+                       : port_is_packet(p) ? open_packet(p, n, error, size)
                                            : pktio_ethdev_open(&ec, error, size);
 
     if (io && p->spread)

@@ -44,7 +44,7 @@ bool privileges_calls_known(const struct uroced_config *c)
 
     for (unsigned i = 0; i < c->ports; i++) {
         const struct uroced_port *p = &c->port[i];
-        bool is_known = port_is_loopback(p) || port_is_socket(p);
+        bool is_known = port_is_loopback(p) || port_is_socket(p) || port_is_packet(p);
 
         for (unsigned k = 0; k < ARRAY_SIZE(driver); k++)
             is_known |= !strncmp(p->device, driver[k], strlen(driver[k]));

@@ -45,6 +45,12 @@ static inline bool port_is_socket(const struct uroced_port *p)
     return !strcmp(p->device, CONFIG_DEVICE_SOCKET);
 }
 
+/* Over packet sockets, without DPDK. */
+static inline bool port_is_packet(const struct uroced_port *p)
+{
+    return !strncmp(p->device, CONFIG_DEVICE_PACKET, strlen(CONFIG_DEVICE_PACKET));
+}
+
 static inline bool port_is_loopback(const struct uroced_port *p)
 {
     return !strcmp(p->device, CONFIG_DEVICE_LOOPBACK);

@@ -7,6 +7,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -66,7 +67,7 @@ int below_open_groups(uint32_t ifindex)
  * error. A socket that is never read, with the smallest buffer, makes the kernel drop the frames
  * silently. A socket of another owner on that port (the kernel's rdma_rxe) has the same effect.
  */
-void below_open_guard(int fd[2], const char *netdev)
+void below_open_guard(int fd[2], const char *netdev, bool joined)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(ROCE_UDP_PORT)};
@@ -82,6 +83,8 @@ void below_open_guard(int fd[2], const char *netdev)
         setsockopt(fd[i], SOL_SOCKET, SO_BINDTODEVICE, netdev, (socklen_t)strlen(netdev));
         if (i == 1)
             setsockopt(fd[i], IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+        if (joined)
+            setsockopt(fd[i], IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
         if (bind(fd[i], addr[i], len[i])) {
             close(fd[i]);
             fd[i] = -1;

@@ -28,8 +28,9 @@ int below_mtu(int fd, const char *netdev, uint32_t wanted, uint32_t *mtu, uint32
 int below_open_groups(uint32_t ifindex);
 
 /* Sockets that keep the kernel from answering the port's frames, of IPv4 and IPv6; -1: another
- * owner does so. */
-void below_open_guard(int fd[2], const char *netdev);
+ * owner does so. joined: the port takes frames that are several packets, so that the kernel may put
+ * packets together and need not cut what arrives whole (UDP_GRO). */
+void below_open_guard(int fd[2], const char *netdev, bool joined);
 
 /* A socket that becomes readable when the link of any interface changes; -1: refused. */
 int below_open_link(void);

@@ -250,7 +250,7 @@ static int finish_open(struct ethdev *d, struct opening *o)
     if (d->ifindex)
         d->multi_fd = below_open_groups(d->ifindex);
     if (d->kind->kernel_sees)
-        below_open_guard(d->guard_fd, d->netdev);
+        below_open_guard(d->guard_fd, d->netdev, false);
     if (d->kind->kernel_peer && !ethdev_devarg(o->device, "remote", remote, sizeof(remote)) &&
         ethdev_peer_mac(d, o->info.if_index))
         return fail(o, "%s: cannot set the MAC of the kernel's end: %s", d->name, strerror(errno));
