@@ -190,12 +190,18 @@ static bool handle_refusal(struct packet_queue *q, int err)
 void packet_tx_flush(struct packet_queue *q)
 {
     struct outgoing o;
+    bool was_down = false;
 
     while (q->groups) {
         int sent;
 
         prepare(q, &o);
         sent = sendmmsg(q->fd, o.m, q->groups, MSG_DONTWAIT);
+        /* The socket remembers that the interface was down once, and says so at the next call. */
+        if (sent < 0 && errno == ENETDOWN && !was_down) {
+            was_down = true;
+            continue;
+        }
         if (sent < 0) {
             if (!handle_refusal(q, errno))
                 return;

@@ -1,0 +1,724 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A port over packet sockets of a tap device, whose other end is the test: the kernel's own cutting
+ * of long frames, and long frames as a network hands them on. */
+#include "unit.h"
+
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <linux/virtio_net.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "encap.h"
+#include "encap_layout.h"
+#include "packet.h"
+#include "random.h"
+
+#define LIMIT_MS   5000
+#define GSO_UDP    5
+#define OFFLOADS   (TUN_F_CSUM | 0x20 | 0x40) /* TUN_F_USO4, TUN_F_USO6: Linux 6.2 */
+#define NETDEV     "utest0"
+#define FRAME_MAX  1600
+#define LONG_MAX   65536
+#define MANY       20
+#define SEGMENT    (12 + 1024 + 4) /* BTH, payload, ICRC */
+#define HEAD_BYTES sizeof(struct virtio_net_hdr)
+
+static const uint8_t port_mac[6] = {2, 0, 0, 0, 0, 0xAA}, peer_mac[6] = {2, 0, 0, 0, 0, 0xBB};
+static bool own_network;
+static int tap = -1;
+static struct pktio *port;
+
+struct bytes {
+    uint32_t len;
+    uint8_t data[FRAME_MAX];
+};
+
+static int interface(unsigned long request, struct ifreq *ifr)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), err;
+
+    snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), NETDEV);
+    err = ioctl(fd, request, ifr);
+    close(fd);
+    return err;
+}
+
+static void set_up(bool up)
+{
+    struct ifreq ifr = {0};
+
+    assert_int_equal(interface(SIOCGIFFLAGS, &ifr), 0);
+    ifr.ifr_flags = (short)(up ? ifr.ifr_flags | IFF_UP : ifr.ifr_flags & ~IFF_UP);
+    assert_int_equal(interface(SIOCSIFFLAGS, &ifr), 0);
+}
+
+static int open_tap(void)
+{
+    struct ifreq ifr = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+    int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), NETDEV);
+    if (ioctl(fd, TUNSETIFF, &ifr)) {
+        close(fd);
+        return -1;
+    }
+    ifr = (struct ifreq){.ifr_hwaddr.sa_family = ARPHRD_ETHER};
+    memcpy(ifr.ifr_hwaddr.sa_data, port_mac, 6);
+    assert_int_equal(interface(SIOCSIFHWADDR, &ifr), 0);
+    return fd;
+}
+
+static struct pktio *open_port(const struct pktio_packet_config *config)
+{
+    char error[256];
+    struct pktio *io = pktio_packet_open(config, error, sizeof(error));
+
+    if (!io)
+        print_message("%s\n", error);
+    assert_non_null(io);
+    return io;
+}
+
+/* The kernel finds out about the carrier a little later, and sends nothing before. */
+static void await_link(void)
+{
+    struct pollfd p = {.fd = port->ops->link_fd(port), .events = POLLIN};
+    struct pktio_info info;
+
+    for (port->ops->info(port, &info); !info.link_up; port->ops->info(port, &info)) {
+        assert_int_equal(poll(&p, 1, LIMIT_MS), 1);
+        port->ops->link_ack(port);
+    }
+}
+
+static void open_with(const struct pktio_packet_config *config)
+{
+    if (!own_network)
+        skip();
+    tap = open_tap();
+    if (tap < 0)
+        skip();
+    port = open_port(config);
+    set_up(true);
+    await_link();
+}
+
+static void open_one(void)
+{
+    open_with(&(struct pktio_packet_config){.netdev = NETDEV, .queues = 1});
+}
+
+static int teardown(void **state)
+{
+    if (port)
+        port->ops->close(port);
+    if (tap >= 0)
+        close(tap);
+    port = NULL;
+    tap = -1;
+    return 0;
+}
+
+/* ---- packets ---- */
+
+static struct address_vector flow(bool to_port, bool ipv6, uint16_t sport, uint16_t vlan)
+{
+    struct address_vector av = {
+        .gid_type = GID_TYPE_ROCE_V2, .vlan = vlan, .hop_limit = 64, .udp_sport = sport};
+
+    gid_parse(&av.sgid, ipv6 ? "fd00::1" : "192.0.2.1");
+    gid_parse(&av.dgid, ipv6 ? "fd00::2" : "192.0.2.2");
+    memcpy(av.smac, to_port ? peer_mac : port_mac, 6);
+    memcpy(av.dmac, to_port ? port_mac : peer_mac, 6);
+    return av;
+}
+
+/* A packet of `payload` bytes whose content tells its PSN. */
+static struct bytes make(const struct address_vector *av, uint32_t payload, uint16_t id,
+                         uint32_t psn)
+{
+    struct encap_template t;
+    struct bytes b;
+    size_t at;
+
+    assert_int_equal(encap_template_make(&t, av), 0);
+    at = encap_tx(b.data, &t, 12 + payload + 4, id);
+    memset(b.data + at, 0, 12);
+    put_be32(b.data + at + 8, psn);
+    for (uint32_t i = 0; i < payload; i++)
+        b.data[at + 12 + i] = (uint8_t)(psn + i / 3);
+    b.len = (uint32_t)encap_seal(b.data, &t, 12 + payload + 4);
+    return b;
+}
+
+static unsigned l3_of(const uint8_t *frame)
+{
+    return get_be16(frame + 12) == ETHERTYPE_VLAN ? 18 : 14;
+}
+
+static bool is_roce(const uint8_t *frame, uint32_t len)
+{
+    unsigned l3 = l3_of(frame);
+    bool ipv4 = get_be16(frame + l3 - 2) == ETHERTYPE_IPV4;
+
+    return len >= l3 + 44 && (ipv4 || get_be16(frame + l3 - 2) == ETHERTYPE_IPV6) &&
+           get_be16(frame + l3 + (ipv4 ? IPV4_LEN : IPV6_LEN) + 2) == ROCE_UDP_PORT;
+}
+
+/* A right UDP checksum, which the kernel may have computed, becomes 0. */
+static void clear_udp_checksum(uint8_t *frame, uint32_t len)
+{
+    unsigned l3 = l3_of(frame);
+    bool ipv4 = get_be16(frame + l3 - 2) == ETHERTYPE_IPV4;
+    unsigned udp = l3 + (ipv4 ? IPV4_LEN : IPV6_LEN);
+    uint32_t sum = IP_PROTO_UDP + len - udp;
+
+    if (!get_be16(frame + udp + 6))
+        return;
+    for (unsigned i = l3 + (ipv4 ? 12 : 8); i < len; i += 2)
+        sum += i + 1 < len ? get_be16(frame + i) : (uint32_t)frame[i] << 8;
+    assert_int_equal(sum_fold(sum), 0xFFFF);
+    put_be16(frame + udp + 6, 0);
+}
+
+/* ---- from the port ---- */
+
+static void send_all(const struct bytes *b, unsigned n)
+{
+    struct frame f[FRAME_BURST];
+
+    assert_int_equal(port->ops->tx_lend(port, 0, f, n), n);
+    for (unsigned i = 0; i < n; i++) {
+        assert_false(f[i].icrc_omitted);
+        assert_true(f[i].room >= b[i].len);
+        memcpy(f[i].data, b[i].data, b[i].len);
+        f[i].len = b[i].len;
+    }
+    port->ops->tx_burst(port, 0, f, n, n);
+}
+
+/* The next RoCE frame on the wire; the interface sends others, of its own. */
+static uint32_t read_tap(struct virtio_net_hdr *head, uint8_t *frame)
+{
+    static uint8_t buffer[HEAD_BYTES + LONG_MAX];
+    struct pollfd p = {.fd = tap, .events = POLLIN};
+    ssize_t n;
+
+    do {
+        assert_int_equal(poll(&p, 1, LIMIT_MS), 1);
+        n = read(tap, buffer, sizeof(buffer));
+        assert_true(n > (ssize_t)HEAD_BYTES);
+    } while (!is_roce(buffer + HEAD_BYTES, (uint32_t)n - HEAD_BYTES));
+    memcpy(head, buffer, HEAD_BYTES);
+    memcpy(frame, buffer + HEAD_BYTES, (size_t)n - HEAD_BYTES);
+    return (uint32_t)n - (uint32_t)HEAD_BYTES;
+}
+
+static void expect_on_wire(const struct bytes *b)
+{
+    static uint8_t frame[LONG_MAX];
+    struct virtio_net_hdr head;
+    uint32_t len = read_tap(&head, frame);
+
+    assert_int_equal(len, b->len);
+    clear_udp_checksum(frame, len);
+    assert_memory_equal(frame, b->data, len);
+}
+
+static void send_run(const struct address_vector *av, uint16_t id)
+{
+    struct bytes b[MANY];
+
+    for (unsigned i = 0; i < MANY; i++)
+        b[i] = make(av, i + 1 < MANY ? 1024 : 100, (uint16_t)(id + i), i);
+    send_all(b, MANY);
+    for (unsigned i = 0; i < MANY; i++)
+        expect_on_wire(&b[i]);
+}
+
+/* The kernel cuts a long frame into what the engine made, with all identifications and ICRCs. */
+static void test_kernel_cuts(void **state)
+{
+    open_one();
+    for (unsigned i = 0; i < 4; i++) {
+        struct address_vector av = flow(false, i & 1, 0xC000, i & 2 ? 7 : VLAN_NONE);
+
+        send_run(&av, 0);
+        send_run(&av, 65530);
+    }
+    assert_int_equal(counter_get(&port->ops->counters(port, 0)->tx_refused), 0);
+}
+
+/* An interface that can cut gets one frame. */
+static void test_one_long_frame(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    static uint8_t frame[LONG_MAX];
+    struct virtio_net_hdr head;
+    struct bytes b[MANY];
+
+    open_one();
+    if (ioctl(tap, TUNSETOFFLOAD, OFFLOADS))
+        skip();
+    for (unsigned i = 0; i < MANY; i++)
+        b[i] = make(&av, 1024, (uint16_t)(9 + i), i);
+    send_all(b, MANY);
+    assert_int_equal(read_tap(&head, frame), 42 + MANY * SEGMENT);
+    assert_int_equal(head.gso_type, GSO_UDP);
+    assert_int_equal(head.gso_size, SEGMENT);
+    assert_int_equal(head.flags, VIRTIO_NET_HDR_F_NEEDS_CSUM);
+    assert_int_equal(ipv4_sum(frame + 14), 0xFFFF);
+    assert_int_equal(get_be16(frame + 18), 9);
+    for (unsigned i = 0; i < MANY; i++)
+        assert_memory_equal(frame + 42 + i * SEGMENT, b[i].data + 42, SEGMENT);
+}
+
+static void test_without_segmentation(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+
+    open_with(
+        &(struct pktio_packet_config){.netdev = NETDEV, .queues = 1, .no_segmentation = true});
+    assert_int_equal(ioctl(tap, TUNSETOFFLOAD, TUN_F_CSUM), 0);
+    send_run(&av, 3);
+}
+
+/* What cannot be told apart by its headers is not put together; each flow keeps its order. */
+static void test_runs_end(void **state)
+{
+    struct address_vector one = flow(false, false, 0xC000, VLAN_NONE), two = one, marked = one;
+    struct bytes b[12];
+    unsigned n = 0;
+
+    open_one();
+    two.udp_sport++;
+    marked.traffic_class = 4;
+    b[n++] = make(&one, 1024, 1, 0);
+    b[n++] = make(&one, 1024, 2, 1);
+    b[n++] = make(&one, 1024, 4, 2); /* not the next one */
+    b[n++] = make(&marked, 1024, 5, 3);
+    b[n++] = make(&one, 1024, 5, 4);
+    b[n++] = make(&one, 64, 6, 5); /* shorter: the last */
+    b[n++] = make(&one, 64, 7, 6);
+    b[n++] = make(&one, 128, 8, 7); /* longer */
+    b[n++] = make(&two, 1024, 9, 8);
+    b[n++] = make(&two, 1024, 10, 9);
+    b[n++] = make(&one, 128, 9, 10);
+    b[n++] = make(&one, 0, 10, 11);
+    send_all(b, n);
+    /* The last two belong to the run that 7 has begun, before that of 8 and 9. */
+    for (unsigned i = 0; i < n; i++)
+        expect_on_wire(&b[(const unsigned[]){0, 1, 2, 4, 5, 3, 6, 7, 10, 11, 8, 9}[i]]);
+}
+
+static void test_other_frames(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    static uint8_t frame[LONG_MAX];
+    struct bytes b = make(&av, 16, 0, 0);
+    struct virtio_net_hdr head;
+
+    open_one();
+    put_be16(b.data + 18, 0x1234); /* the IP length is not the frame's: as it is */
+    put_be16(b.data + 16, get_be16(b.data + 16) - 4);
+    send_all(&b, 1);
+    assert_int_equal(read_tap(&head, frame), b.len);
+    assert_memory_equal(frame, b.data, b.len);
+}
+
+/* ---- to the port ---- */
+
+static void write_tap(const struct virtio_net_hdr *head, const uint8_t *frame, uint32_t len)
+{
+    static uint8_t buffer[HEAD_BYTES + LONG_MAX];
+
+    memcpy(buffer, head, HEAD_BYTES);
+    memcpy(buffer + HEAD_BYTES, frame, len);
+    assert_int_equal(write(tap, buffer, HEAD_BYTES + len), HEAD_BYTES + len);
+}
+
+/* Writes packets of one length, but for the last, as one frame. */
+static void write_long(const struct bytes *b, unsigned n)
+{
+    static uint8_t frame[LONG_MAX];
+    bool ipv4 = get_be16(b[0].data + 12) == ETHERTYPE_IPV4;
+    uint32_t payload = ipv4 ? 42 : 62, len = payload;
+    struct virtio_net_hdr head = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                                  .gso_type = GSO_UDP,
+                                  .gso_size = (uint16_t)(b[0].len - payload),
+                                  .hdr_len = (uint16_t)payload,
+                                  .csum_start = (uint16_t)(payload - 8),
+                                  .csum_offset = 6};
+
+    memcpy(frame, b[0].data, payload);
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(frame + len, b[i].data + payload, b[i].len - payload);
+        len += b[i].len - payload;
+    }
+    put_be16(frame + payload - 4, (uint16_t)(len - payload + 8));
+    if (ipv4) {
+        put_be16(frame + 16, (uint16_t)(len - 14));
+        put_be16(frame + 24, 0);
+        put_be16(frame + 24, (uint16_t)~ipv4_sum(frame + 14));
+    } else {
+        put_be16(frame + 18, (uint16_t)(len - 54));
+    }
+    write_tap(&head, frame, len);
+}
+
+static void write_short(const struct bytes *b)
+{
+    write_tap(&(struct virtio_net_hdr){0}, b->data, b->len);
+}
+
+static unsigned receive(struct frame *f, unsigned n)
+{
+    struct pollfd p = {.fd = port->ops->wake_fd(port, 0), .events = POLLIN};
+    unsigned count = port->ops->rx_burst(port, 0, f, n);
+
+    while (!count) {
+        if (port->ops->wake_arm(port, 0))
+            assert_int_equal(poll(&p, 1, LIMIT_MS), 1);
+        count = port->ops->rx_burst(port, 0, f, n);
+    }
+    return count;
+}
+
+/* The next RoCE frame, with what its UDP checksum said before. */
+static void expect(const struct bytes *b)
+{
+    enum icrc_l3 kind =
+        get_be16(b->data + l3_of(b->data) - 2) == ETHERTYPE_IPV4 ? ICRC_IPV4 : ICRC_IPV6;
+    struct frame f;
+
+    receive(&f, 1);
+    while (!is_roce(f.data, f.len)) {
+        port->ops->rx_release(port, 0, &f, 1);
+        receive(&f, 1);
+    }
+    assert_int_equal(f.len, b->len);
+    clear_udp_checksum(f.data, f.len);
+    assert_memory_equal(f.data, b->data, f.len);
+    assert_true(icrc_verify(kind, f.data + l3_of(f.data), f.len - l3_of(f.data)));
+    port->ops->rx_release(port, 0, &f, 1);
+}
+
+static void test_short(void **state)
+{
+    struct address_vector av = flow(true, false, 0xC000, VLAN_NONE);
+
+    open_one();
+    for (unsigned i = 0; i < 100; i++) {
+        struct bytes b = make(&av, 4 * i, (uint16_t)(i * 77), i);
+
+        write_short(&b);
+        expect(&b);
+    }
+}
+
+/* The kernel takes the tag off, the port puts it back. */
+static void test_tags(void **state)
+{
+    struct address_vector av = flow(true, false, 0xC000, 5);
+    struct bytes b[3];
+
+    open_one();
+    for (unsigned i = 0; i < 3; i++) {
+        b[i] = make(&av, 1024, (uint16_t)i, i);
+        write_short(&b[i]);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        expect(&b[i]);
+}
+
+static void take_run(bool ipv6, unsigned n, uint32_t payload, unsigned id, unsigned id_step)
+{
+    struct address_vector av = flow(true, ipv6, 0xC000, VLAN_NONE);
+    static struct bytes b[60];
+
+    for (unsigned i = 0; i < n; i++)
+        b[i] =
+            make(&av, i + 1 < n ? payload : min_of(payload, 40u), (uint16_t)(id + i * id_step), i);
+    write_long(b, n);
+    for (unsigned i = 0; i < n; i++)
+        expect(&b[i]);
+}
+
+static void test_long(void **state)
+{
+    open_one();
+    for (unsigned round = 0; round < 8; round++) {
+        take_run(false, 60, 1024, 65500, 1);
+        take_run(true, 60, 1024, 0, 0);
+        take_run(false, 2, 8, 1, 1);
+        take_run(false, 60, 0, 1, 1);
+        take_run(false, 40, 1440, 1, 1);
+    }
+    assert_int_equal(counter_get(&port->ops->counters(port, 0)->rx_unusable), 0);
+}
+
+/* Packets of a sender that numbers otherwise, put together on the way. */
+static void test_other_numbers(void **state)
+{
+    open_one();
+    take_run(false, 40, 1024, 7, 0);
+    take_run(false, 40, 1024, 65000, 12345);
+}
+
+/* One packet of a long frame is damaged: it is handed up as it is, and the others are right. */
+static void test_damage(void **state)
+{
+    struct address_vector av = flow(true, false, 0xC000, VLAN_NONE);
+
+    open_one();
+    for (unsigned damaged = 0; damaged < 5; damaged++) {
+        struct bytes b[5];
+        struct frame f[5];
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < 5; i++)
+            b[i] = make(&av, 512, (uint16_t)i, i);
+        b[damaged].data[100] ^= 4;
+        write_long(b, 5);
+        while (n < 5)
+            n += receive(f + n, 5 - n);
+        for (unsigned i = 0; i < 5; i++) {
+            bool right = icrc_verify(ICRC_IPV4, f[i].data + 14, f[i].len - 14);
+
+            assert_int_equal(right, i != damaged);
+            assert_true(right || !f[i].icrc_omitted);
+        }
+        port->ops->rx_release(port, 0, f, 5);
+    }
+}
+
+/* Long frames of others do not reach the port, and none that a slot cannot hold is handed up. */
+static void test_unusable(void **state)
+{
+    struct address_vector av = flow(true, false, 0xC000, VLAN_NONE);
+    const struct pktio_counters *counters;
+    static uint8_t frame[LONG_MAX];
+    struct virtio_net_hdr head = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                                  .gso_type = GSO_UDP,
+                                  .gso_size = 3000,
+                                  .hdr_len = 42,
+                                  .csum_start = 34,
+                                  .csum_offset = 6};
+    struct bytes b = make(&av, 64, 0, 0);
+
+    open_one();
+    counters = port->ops->counters(port, 0);
+    memcpy(frame, b.data, 42);
+    put_be16(frame + 16, 20 + 8 + 9000);
+    put_be16(frame + 38, 8 + 9000);
+    put_be16(frame + 24, 0);
+    put_be16(frame + 24, (uint16_t)~ipv4_sum(frame + 14));
+    write_tap(&head, frame, 42 + 9000);
+    write_short(&b);
+    expect(&b);
+    assert_int_equal(counter_get(&counters->rx_unusable), 1);
+    put_be16(frame + 36, 5000); /* another program's */
+    head.gso_size = 1000;
+    write_tap(&head, frame, 42 + 9000);
+    write_short(&b);
+    expect(&b);
+    assert_int_equal(counter_get(&counters->rx_unusable), 1);
+}
+
+/* A checksum that the sender's kernel has left open. */
+static void test_open_checksum(void **state)
+{
+    struct address_vector av = flow(true, false, 0xC000, VLAN_NONE);
+    struct virtio_net_hdr head = {
+        .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM, .hdr_len = 42, .csum_start = 34, .csum_offset = 6};
+
+    open_one();
+    for (uint32_t cut = 0; cut < 2; cut++) {
+        struct bytes b = make(&av, 64, 0, 0), open;
+        uint32_t sum = IP_PROTO_UDP + b.len - 34;
+
+        for (unsigned i = 26; i < 34; i += 2)
+            sum += get_be16(b.data + i);
+        open = b;
+        put_be16(open.data + 40, sum_fold(sum));
+        write_tap(&head, open.data, open.len);
+        expect(&b); /* checks the sum */
+    }
+}
+
+/* ---- the port ---- */
+
+static void test_what_it_is(void **state)
+{
+    struct pktio_info info;
+
+    open_one();
+    port->ops->info(port, &info);
+    assert_memory_equal(info.mac, port_mac, 6);
+    assert_int_equal(info.mtu, 1500);
+    assert_int_equal(info.mtu_before, 0);
+    assert_int_equal(info.queues, 1);
+    assert_string_equal(info.netdev, NETDEV);
+    assert_int_equal(info.ifindex, if_nametoindex(NETDEV));
+    assert_true(info.kernel_sees);
+    assert_true(info.link_up);
+}
+
+static void test_mtu(void **state)
+{
+    struct pktio_info info;
+    struct ifreq ifr = {0};
+
+    open_with(&(struct pktio_packet_config){.netdev = NETDEV, .queues = 1, .mtu = 4200});
+    port->ops->info(port, &info);
+    assert_int_equal(info.mtu, 4200);
+    assert_int_equal(info.mtu_before, 1500);
+    assert_int_equal(interface(SIOCGIFMTU, &ifr), 0);
+    assert_int_equal(ifr.ifr_mtu, 4200);
+}
+
+static void test_refusals(void **state)
+{
+    char error[256] = "";
+
+    assert_null(pktio_packet_open(&(struct pktio_packet_config){.netdev = "nosuch0", .queues = 1},
+                                  error, sizeof(error)));
+    assert_string_equal(error, "packet: there is no interface \"nosuch0\"");
+    assert_null(pktio_packet_open(&(struct pktio_packet_config){.netdev = "lo", .queues = 1}, error,
+                                  sizeof(error)));
+    assert_string_equal(error, "lo: is no Ethernet interface");
+}
+
+static void test_link(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    struct bytes b = make(&av, 64, 0, 0);
+    struct pktio_info info;
+    struct pollfd p;
+
+    open_one();
+    p = (struct pollfd){.fd = port->ops->link_fd(port), .events = POLLIN};
+    port->ops->link_ack(port);
+    set_up(false);
+    assert_int_equal(poll(&p, 1, LIMIT_MS), 1);
+    port->ops->link_ack(port);
+    port->ops->info(port, &info);
+    assert_false(info.link_up);
+    send_all(&b, 1);
+    assert_int_equal(counter_get(&port->ops->counters(port, 0)->tx_refused), 1);
+    set_up(true);
+    await_link();
+    send_all(&b, 1);
+    expect_on_wire(&b);
+}
+
+/* Frames to the port itself stay; those to groups go both ways. */
+static void test_own_frames(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    struct bytes own, group;
+
+    open_one();
+    memcpy(av.dmac, port_mac, 6);
+    own = make(&av, 64, 0, 0);
+    memcpy(av.dmac, (const uint8_t[]){1, 0, 0x5E, 1, 2, 3}, 6);
+    group = make(&av, 64, 1, 1);
+    send_all((struct bytes[]){own, group}, 2);
+    expect_on_wire(&group);
+    expect(&own);
+    expect(&group);
+    assert_int_equal(counter_get(&port->ops->counters(port, 0)->local), 2);
+}
+
+/* The kernel gives each queue the flows of a hash: a flow's packets stay on one queue. */
+static void test_queues(void **state)
+{
+    unsigned on[2] = {0};
+
+    open_with(&(struct pktio_packet_config){.netdev = NETDEV, .queues = 2});
+    for (uint16_t n = 0; n < 64; n++) {
+        struct address_vector av = flow(true, false, (uint16_t)(0xC000 + n), VLAN_NONE);
+        struct bytes b[2] = {make(&av, 512, 1, 1), make(&av, 512, 2, 2)};
+        struct frame f[2];
+        unsigned count[2] = {0};
+
+        write_long(b, 2);
+        while (count[0] + count[1] < 2) {
+            for (unsigned q = 0; q < 2; q++) {
+                unsigned got = port->ops->rx_burst(port, q, f, 2);
+
+                for (unsigned i = 0; i < got; i++)
+                    count[q] += is_roce(f[i].data, f[i].len);
+                port->ops->rx_release(port, q, f, got);
+            }
+        }
+        assert_true(!count[0] || !count[1]);
+        on[!!count[1]]++;
+    }
+    assert_true(on[0] && on[1]);
+}
+
+/* Every slot comes back, as what is lent shows. */
+static void test_slots(void **state)
+{
+    struct frame f[FRAME_BURST];
+    static struct frame held[4096];
+    unsigned lent[2] = {0};
+
+    open_one();
+    for (unsigned round = 0; round < 2; round++) {
+        unsigned n, total = 0;
+
+        while ((n = port->ops->tx_lend(port, 0, f, FRAME_BURST))) {
+            memcpy(held + total, f, n * sizeof(f[0]));
+            total += n;
+        }
+        for (unsigned i = 0; i < total; i += FRAME_BURST)
+            port->ops->tx_burst(port, 0, held + i, min_of(total - i, FRAME_BURST), 0);
+        lent[round] = total;
+        if (round)
+            break;
+        take_run(false, 60, 1024, 1, 1); /* which takes slots for the next frames */
+        for (unsigned i = 0; i < 50; i++)
+            take_run(false, 30, 256, 1, 1);
+    }
+    assert_in_range(lent[1], lent[0] - FRAME_BURST, lent[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_kernel_cuts, teardown),
+        cmocka_unit_test_teardown(test_one_long_frame, teardown),
+        cmocka_unit_test_teardown(test_without_segmentation, teardown),
+        cmocka_unit_test_teardown(test_runs_end, teardown),
+        cmocka_unit_test_teardown(test_other_frames, teardown),
+        cmocka_unit_test_teardown(test_short, teardown),
+        cmocka_unit_test_teardown(test_tags, teardown),
+        cmocka_unit_test_teardown(test_long, teardown),
+        cmocka_unit_test_teardown(test_other_numbers, teardown),
+        cmocka_unit_test_teardown(test_damage, teardown),
+        cmocka_unit_test_teardown(test_unusable, teardown),
+        cmocka_unit_test_teardown(test_open_checksum, teardown),
+        cmocka_unit_test_teardown(test_what_it_is, teardown),
+        cmocka_unit_test_teardown(test_mtu, teardown),
+        cmocka_unit_test_teardown(test_refusals, teardown),
+        cmocka_unit_test_teardown(test_link, teardown),
+        cmocka_unit_test_teardown(test_own_frames, teardown),
+        cmocka_unit_test_teardown(test_queues, teardown),
+        cmocka_unit_test_teardown(test_slots, teardown),
+    };
+
+    own_network = !unshare(CLONE_NEWNET) || !unshare(CLONE_NEWUSER | CLONE_NEWNET);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
