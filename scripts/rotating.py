@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MUTATION_PARTS = 8
 SEEDS = {"sim_all-long": 150000, "sim_rc-long": 125000, "sim_cm-long": 500000, "sim_lab-long": 30000}
 FUZZ = (("packet", "queue"), ("engine", "ctl"), ("replay", "config"), ("flows", "net"), ("raw", "perf_options"),
-        ("server", "memory"), ("client", "adopt", "rsockets"), ("cm", "lab", "inject"), ("socket", "rdmacm"))
+        ("server", "memory"), ("client", "adopt", "rsockets"), ("cm", "lab", "inject"), ("socket", "long_frames", "rdmacm"))
 FUZZ_SECONDS = 300
 
 

@@ -32,6 +32,7 @@ SURFACES = (
     ("laboratories of uroce sim", "lab", ("lib/lab/", "lib/fabric/")),
     ("rules of uroce fault", "inject", ("lib/inject/",)),
     ("datagrams, frames to UDP sockets", "socket", ("drivers/pktio/socket/",)),
+    ("frames of packet sockets", "long_frames", ("drivers/pktio/packet/",)),
     ("frames: raw packets", "raw", ("lib/transport/raw/",)),
     ("queues in shared memory", "queue", ("lib/queue/", "lib/abi/queue_abi.h")),
     ("control messages", "ctl", ("lib/device/control/", "lib/device/objects/", "lib/device/show/")),
