@@ -45,6 +45,16 @@ static struct pktio *open_socket(const struct uroced_port *p, char *error, size_
     return pktio_socket_open(&sc, error, size);
 }
 
+/* The name of a kernel's interface is what many give first. */
+static bool is_bare_interface(const struct uroced_port *p, char *error, size_t size)
+{
+    if (!if_nametoindex(p->device))
+        return false;
+    snprintf(error, size, "%s is an interface of the kernel: say " CONFIG_DEVICE_PACKET "%s",
+             p->device, p->device);
+    return true;
+}
+
 static struct pktio *open_packet(const struct uroced_port *p, unsigned queues, char *error,
                                  size_t size)
 {
@@ -93,7 +103,8 @@ struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned l
     struct pktio *io = port_is_loopback(p) ? open_loopback(p, n, loopback, error, size)
                        : port_is_socket(p) ? open_socket(p, error, size)
                        : port_is_packet(p) ? open_packet(p, n, error, size)
-                                           : pktio_ethdev_open(&ec, error, size);
+                       : is_bare_interface(p, error, size) ? NULL
+                                                           : pktio_ethdev_open(&ec, error, size);
 
     if (io && p->spread)
         io = spread(io, n, error, size);

@@ -50,12 +50,19 @@ class End:
         return " state UP " in state
 
 
-class Wire:
-    """The namespaces and the pair between them; a context manager, so that they do not stay behind."""
+def cut_packets(namespace, interface):
+    """The kernel cuts long frames before they leave by the interface, as for a NIC that cannot."""
+    subprocess.run(["ip", "netns", "exec", namespace, "ethtool", "-K", interface, "tx-udp-segmentation", "off"], check=True,
+                   capture_output=True)
 
-    def __init__(self, mtu, tag=None):
+
+class Wire:
+    """The namespaces and the pair between them; a context manager, so that they do not stay behind. cut: the kernel cuts
+    long frames before they leave, and captures see packets."""
+
+    def __init__(self, mtu, tag=None, cut=False):
         tag = tag or str(os.getpid())
-        self.mtu = mtu
+        self.mtu, self.cut = mtu, cut
         self.ends = End(1, tag), End(2, tag)
 
     def __enter__(self):
@@ -79,6 +86,8 @@ class Wire:
             ip(*inside, "link", "set", "lo", "up")
             ip(*inside, "address", "add", end.ipv4 + "/24", "dev", end.interface)
             ip(*inside, "address", "add", end.ipv6 + "/64", "dev", end.interface, "nodad")
+            if self.cut:
+                cut_packets(end.namespace, end.interface)
             ip(*inside, "link", "set", end.interface, "mtu", str(self.mtu), "up")
         # The kernel finds out about the carrier up to a second later.
         kit.wait_until(lambda: all(end.is_up() for end in self.ends), 10, "veth is up")
@@ -113,7 +122,7 @@ def start(*programs, match="only the points whose name contains this", more=()):
 def configuration(end, peer, mtu):
     """The text of a configuration file for uroced on this end."""
     return f"""[port.0]
-device = net_af_packet0,iface={end.interface}
+device = packet,iface={end.interface}
 mtu = {mtu}
 address.0 = {end.ipv4}/24
 address.1 = {end.ipv6}/64

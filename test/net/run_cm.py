@@ -104,15 +104,18 @@ def link_local(end):
     return f"fe80::77:{end.number}"
 
 
+# dumpcap and the relay are packet sockets, which see long frames before they are cut.
+WHOLE = "segmentation = no"
+
+
 def configuration(end, peer):
     addresses = (end.ipv4 + "/24", end.ipv6 + "/64", link_local(end) + "/64",
                  f"{tagged(end, 4)}/24 vlan {VLAN}", f"{tagged(end, 6)}/64 vlan {VLAN}")
     neighbours = (peer.ipv4, peer.ipv6, link_local(peer), tagged(peer, 4), tagged(peer, 6))
-    # With qdisc_bypass dumpcap would not see what uroced sends.
-    lines = ["[port.0]", f"device = net_af_packet0,iface={end.interface},qdisc_bypass=0", f"mtu = {MTU}", "dad = no"]
+    lines = ["[port.0]", f"device = packet,iface={end.interface}", WHOLE, f"mtu = {MTU}", "dad = no"]
     lines += [f"address.{n} = {address}" for n, address in enumerate(addresses)]
     lines += [f"neighbour.{n} = {address} {peer.mac}" for n, address in enumerate(neighbours)]
-    lines += ["[port.1]", f"device = net_af_packet1,iface={Relayed.interface(end)}", f"mtu = {MTU}",
+    lines += ["[port.1]", f"device = packet,iface={Relayed.interface(end)}", WHOLE, f"mtu = {MTU}",
               f"address.0 = {Relayed.address(end)}/24"]
     return "\n".join(lines) + "\n"
 

@@ -56,7 +56,7 @@ def points(version):
 def main():
     arguments = net.start("ip", "rping", more=[("--listening", {"required": True})])
     build, folder = kit.Build(arguments.build), kit.scratch_folder()
-    with net.Wire(1500) as wire:
+    with net.Wire(1500, cut=True) as wire:
         daemons = net.daemons(build, folder, wire)
         try:
             server, client = wire.ends

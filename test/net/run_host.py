@@ -94,7 +94,7 @@ class Lab:
     def daemon(self, build, folder, host, text):
         path = os.path.join(folder, f"{host}.ini")
         with open(path, "w") as file:
-            file.write("[port.0]\ndevice = net_af_packet0,iface=roce\n" + text)
+            file.write("[port.0]\ndevice = packet,iface=roce\n" + text)
         return kit.Daemon(build, folder, name=host, arguments=("-c", path), namespace=self.name(host))
 
 

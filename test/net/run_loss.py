@@ -56,8 +56,10 @@ class Lossy:
             for end in self.ends:
                 net.ip("link", "add", end.interface, "netns", end.namespace, "address", end.mac, "type", "veth",
                        "peer", "name", end.interface, "netns", self.namespace)
-                net.ip("-n", self.namespace, "link", "set", end.interface, "addrgenmode", "none", "mtu", str(MTU), "up")
+                net.ip("-n", self.namespace, "link", "set", end.interface, "addrgenmode", "none", "mtu", str(MTU),
+                       "up")
                 net.ip("-n", end.namespace, "link", "set", end.interface, "addrgenmode", "none", "mtu", str(MTU), "up")
+                net.cut_packets(end.namespace, end.interface)  # lossy takes one packet at a time
             kit.wait_until(lambda: all(end.is_up() for end in self.ends), 10, "veth is up")
         except BaseException:
             self.__exit__()

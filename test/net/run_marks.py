@@ -82,7 +82,8 @@ def marks(build, wire, control):
         stack.callback(lambda: wire.process and counts.extend(wire.stop()))
         ends = stack.enter_context(daemons(build, wire, settings(control)))
         sender, receiver = ends[1], ends[0]
-        capture = Capture(wire.ends[1], os.path.join(kit.scratch_folder(), "cnp.pcap"), CNP)
+        capture = Capture(wire.ends[1], os.path.join(kit.scratch_folder(), "cnp.pcap"),
+                          f"{CNP} and dst host {wire.ends[1].ipv4}")
         try:
             with running(ends, SENDS):
                 def toggle():

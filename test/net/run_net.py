@@ -148,7 +148,7 @@ def no_bad_frame(daemons):
 
 def test_wire(tap, build, mtu, chosen):
     folder = kit.scratch_folder()
-    with net.Wire(mtu) as wire:
+    with net.Wire(mtu, cut=True) as wire:
         daemons = net.daemons(build, folder, wire)
         try:
             def pair(command, table_rows):

@@ -210,6 +210,18 @@ class AfPacket(Veth):
     mtus = (1500, 9000)
 
 
+class Packet(Veth):
+    """Packet sockets, without DPDK: a device's name has no number."""
+    name = "packet"
+    mtus = (1500, 9000)
+
+    def make_sides(self):
+        sides = super().make_sides()
+        for side, end in zip(sides, self.wire.ends):
+            side.device = f"packet,iface={end.interface}"
+        return sides
+
+
 class AfXdp(Veth):
     name = "net_af_xdp"
     driver = "net_af_xdp"
@@ -337,6 +349,12 @@ class AfPacketQueues(AfPacket):
     queues = 2
 
 
+class PacketQueues(Packet):
+    name = "packet with queues"
+    mtus = (1500,)
+    queues = 2
+
+
 class TapQueues(Tap):
     name = "net_tap with queues"
     queues = 2
@@ -380,8 +398,8 @@ def shared(rig):
         asleep(daemon)
 
 
-RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost, SpreadAfPacket, AfPacketQueues, VhostQueues)
-RIGS_LONG = (SpreadMemif, TapQueues, VhostFewerQueues)
+RIGS = (Packet, AfPacket, AfXdp, Tap, Memif, Vhost, SpreadAfPacket, PacketQueues, VhostQueues)
+RIGS_LONG = (SpreadMemif, AfPacketQueues, TapQueues, VhostFewerQueues)
 
 
 # ---- files of frames ----
@@ -531,7 +549,10 @@ ALONE = (("net_ring0", "active"),
 def refused(build):
     """What cannot be opened ends the daemon with one line that names the port, the device and the reason."""
     folder = kit.scratch_folder()
-    for device, mtu, reason in (("net_af_packet0,iface=nosuch0", 1500, "there is no interface"),
+    for device, mtu, reason in (("packet,iface=nosuch0", 1500, "there is no interface"),
+                                ("packet,iface=lo", 1500, "no Ethernet interface"),
+                                ("lo", 1500, "say packet,iface=lo"),
+                                ("net_af_packet0,iface=nosuch0", 1500, "there is no interface"),
                                 ("net_tap0,iface=utap9", 9000, "takes 1504"),
                                 ("net_memif0,role=server,socket-abstract=no,socket=/nosuch/s", 1500, "cannot listen"),
                                 ("net_pcap0,rx_pcap=/nosuch/file", 1500, "net_pcap0"),

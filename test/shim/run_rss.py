@@ -171,7 +171,6 @@ def veth(build, workers):
         one, two = wire.ends
         configuration = os.path.join(folder, "veth.ini")
         text = net.configuration(one, two, 1500)
-        text = text.replace(f"iface={one.interface}", f"iface={one.interface},qpairs={workers}")
         with open(configuration, "w") as file:
             file.write(f"[uroced]\nworkers = {workers}\n" + text)
         daemon = kit.Daemon(build, folder, arguments=("-c", configuration), namespace=one.namespace)

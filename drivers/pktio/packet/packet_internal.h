@@ -16,8 +16,9 @@
 
 #define PACKET_GSO_UDP 5     /* VIRTIO_NET_HDR_GSO_UDP_L4, of Linux 6.2 */
 #define PACKET_BYTES   65536 /* of a long frame, at least */
-#define PACKET_HEADERS 128   /* room for a struct virtio_net_hdr and every header before a payload \
-                              */
+#define PACKET_HEADERS                                                        \
+    128 /* room for a struct virtio_net_hdr and every header before a payload \
+         */
 #define PACKET_MTU_MAX 9600
 
 /* Where things are in a frame of RoCEv2, from its first byte. */
@@ -41,7 +42,7 @@ struct packet_message {
 struct packet_rx {
     uint8_t *behind; /* FRAME_BURST times PACKET_BYTES */
     uint16_t slot[FRAME_BURST];
-    unsigned armed; /* so many of slot[] are taken, for the next frames */
+    unsigned armed; /* slot[0] to slot[armed - 1] are taken, for the next frames */
     unsigned asked; /* frames that the kernel is asked for; fewer where they are long */
     struct virtio_net_hdr head[FRAME_BURST];
     struct iovec part[FRAME_BURST][3];

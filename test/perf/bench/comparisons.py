@@ -132,7 +132,7 @@ def memif(s):
 def veth(s, driver, mtu):
     """TCP has a second wire of the same kind, since net_af_xdp takes all frames of its wire from the kernel."""
     with net.Wire(mtu) as wire, net.Wire(mtu, f"{os.getpid()}-tcp") as other:
-        ends = [(f"{driver}{end.number},iface={end.interface}", end.ipv4, peer.ipv4, peer.mac, end.namespace, mtu)
+        ends = [(f"{driver}{end.number if driver.startswith('net_') else ''},iface={end.interface}", end.ipv4, peer.ipv4, peer.mac, end.namespace, mtu)
                 for end, peer in (wire.ends, wire.ends[::-1])]
         with two_daemons(s, ends) as daemons:
             yield Rig(daemons, [programs.Place(end.namespace) for end in other.ends], "127.0.0.1", other.ends[0].ipv4)
@@ -293,6 +293,10 @@ def groups(s):
         Group("loopback", "Debian's programs over the loopback device", lambda: loopback(s), programs_in_loopback(s)),
         Group("ucx", "UCX over the loopback device", lambda: loopback(s), ucx(s)),
         Group("memif", "Two `uroced` joined by shared memory", lambda: memif(s), over_memif(s)),
+        Group("packet", "Two `uroced` joined by veth, packet sockets", lambda: veth(s, "packet", 1500),
+              over_veth(s, "packet", "packet sockets, MTU 1500", 1024)),
+        Group("packet-9000", "The same with an MTU of 9000", lambda: veth(s, "packet", 9000),
+              over_veth(s, "packet-9000", "packet sockets, MTU 9000", 4096)),
         Group("af_packet", "Two `uroced` joined by veth, net_af_packet", lambda: veth(s, "net_af_packet", 1500),
               over_veth(s, "af_packet", "net_af_packet, MTU 1500", 1024)),
         Group("af_packet-9000", "The same with long frames", lambda: veth(s, "net_af_packet", 9000),

@@ -233,7 +233,7 @@ static const char *const bad[][3] = {
     {OK "trim_dscp = 64\n", "[port.0] trim_dscp", "from 1 to 63"},
     {OK "trim_dscp = yes\n", "[port.0] trim_dscp", "\"yes\""},
     {OK "ecn = 1\n", "[port.0] ecn", "\"1\""},
-    {OK "segmentation = no\n", "[port.0] segmentation", "socket alone"},
+    {OK "segmentation = no\n", "[port.0] segmentation", "socket and packet alone"},
     {OK "segmentation = maybe\n", "[port.0] segmentation", "\"maybe\""},
     {SOCKET "roce = v1\n", "[port.0]", "RoCEv1"},
     {SOCKET "address.0 = 10.0.0.1/24 vlan 5\n", "[port.0]", "in no VLAN"},
@@ -432,6 +432,9 @@ static void test_addresses_of_others(void **state)
                      0);
     assert_int_equal(p->addresses, 1);
     assert_true(p->follow_kernel);
+    assert_int_equal(load("[port.0]\ndevice = packet,iface=eth1\nsegmentation = no\n"), 0);
+    assert_true(p->follow_kernel);
+    assert_true(p->no_segmentation);
 }
 
 static void test_qos_keys(void **state)
@@ -702,7 +705,7 @@ static void test_udp(void **state)
 
 static void test_samples(void **state)
 {
-    static const char *const sample[] = {"loopback.ini", "af_packet.ini", "qos.ini", "udp.ini"};
+    static const char *const sample[] = {"loopback.ini", "packet.ini", "qos.ini", "udp.ini"};
     char file[512];
 
     for (unsigned i = 0; i < ARRAY_SIZE(sample); i++) {

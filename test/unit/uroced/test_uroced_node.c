@@ -71,6 +71,7 @@ static void node_of_all(void **state)
         {{"0000:81:00.0,some=option"}, 1},
         {{"net_af_packet0,iface=eth1,framesz=8192"}, 1},
         {{"net_af_xdp0,iface=eth1"}, 1},
+        {{"packet,iface=eth1"}, 1},
         {{"0000:81:00.0", "loopback", "net_af_xdp0,iface=eth1"}, 1},
         {{"0000:82:00.0", "0000:81:00.0"}, 1}, /* one that the kernel does not know the node of */
         {{"0000:03:00.0", "0000:81:00.0"}, -1},
