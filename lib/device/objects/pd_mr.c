@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Protection domains and memory regions. */
+/* Memory regions. */
 #include "objects/pd_mr.h"
 
 #include <errno.h>
@@ -7,49 +7,6 @@
 
 #include "control/session_state.h"
 #include "objects/dm.h"
-
-/* ---- protection domains ---- */
-
-int pd_alloc(struct session *sn, struct ctl_call *call)
-{
-    struct pd *pd = object_create(sn, OBJ_PD, sizeof(*pd));
-
-    if (!pd)
-        return -ENOMEM;
-    call->reply.handle = pd->o.handle;
-    return 0;
-}
-
-static void pd_free(struct object *o)
-{
-    alias_end(&container_of(o, struct pd, o)->alias);
-    object_destroy(o);
-}
-
-void pd_end_unused(struct object *o)
-{
-    if (container_of(o, struct pd, o)->alias.unimported && !o->refs)
-        pd_free(o);
-}
-
-int pd_dealloc(struct session *sn, struct ctl_call *call)
-{
-    struct object *o;
-    int err;
-
-    aliases_sweep(sn, OBJ_PD, pd_end_unused);
-    err = object_get_unused(sn, OBJ_PD, call->request->handle, &o);
-    if (!err)
-        pd_free(o);
-    return err;
-}
-
-bool pd_free_some(struct session *sn, const struct slice *s)
-{
-    return object_free_some(sn, OBJ_PD, s, pd_free);
-}
-
-/* ---- memory regions ---- */
 
 #define PAGE          4096u
 #define MAPPING_BYTES 256u /* the kernel's for a mapping */
@@ -372,6 +329,11 @@ int mr_register(struct session *sn, struct ctl_call *call)
         return err;
     }
     mr->pd->o.refs++;
+    mr->is_null = rq->flags == CTL_MR_NULL;
+    if (mr->is_null) {
+        LIST_INSERT_HEAD(&mr->pd->null_mrs, mr, null_link);
+        mr->pd->nulls++;
+    }
     mr->dm = dm;
     if (dm)
         dm->o.refs++;
@@ -381,7 +343,7 @@ int mr_register(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
-static void mr_unpublish(struct object *o)
+void mr_unpublish(struct object *o)
 {
     struct mr *mr = container_of(o, struct mr, o);
 
@@ -392,8 +354,7 @@ static void mr_unpublish(struct object *o)
     mr->closed = true;
 }
 
-/* After the quiet point. */
-static void mr_free(struct object *o)
+void mr_free(struct object *o)
 {
     struct mr *mr = container_of(o, struct mr, o);
     struct session *sn = o->session;
@@ -405,6 +366,10 @@ static void mr_free(struct object *o)
     mr_set_mapping(mr, NULL);
     mr_end(&mr->region);
     mr->pd->o.refs--;
+    if (mr->is_null) {
+        LIST_REMOVE(mr, null_link);
+        mr->pd->nulls--;
+    }
     if (mr->dm)
         mr->dm->o.refs--;
     object_destroy(o);

@@ -12,7 +12,10 @@
 struct pd {
     struct object o;
     struct alias alias;
-    LIST_HEAD(, qp_object) datagram_qps; /* an original's: the UD queue pairs of it and its aliases */
+    LIST_HEAD(, qp_object)
+    datagram_qps;             /* an original's: the UD queue pairs of it and its aliases */
+    LIST_HEAD(, mr) null_mrs; /* which end with it */
+    uint32_t nulls;           /* of these */
 };
 
 /* Itself, or the one that an imported one stands for. */
@@ -42,10 +45,13 @@ struct mr {
     bool is_movable;
     LIST_ENTRY(mr) hot; /* while is_listed: among its session's hot regions */
     bool is_listed;
+    LIST_ENTRY(mr) null_link; /* while is_null */
+    bool is_null;
     bool closed; /* its key is not valid any more */
 };
 
 int pd_alloc(struct session *sn, struct ctl_call *call);
+/* Also -EAGAIN: null regions of it have not ended yet. */
 int pd_dealloc(struct session *sn, struct ctl_call *call);
 /* Ends an alias that was unimported, if nothing uses it. */
 void pd_end_unused(struct object *o);
@@ -54,6 +60,11 @@ bool pd_free_some(struct session *sn, const struct slice *s);
 int mr_register(struct session *sn, struct ctl_call *call);
 int mr_deregister(struct session *sn, struct ctl_call *call);
 bool mr_free_some(struct session *sn, const struct slice *s);
+
+/* No access begins any more after the next quiet point, and no window is bound to it. */
+void mr_unpublish(struct object *o);
+/* After that quiet point, when it does not wait. */
+void mr_free(struct object *o);
 
 /* Sets why a region is mapped or copied, and counts it. */
 void mr_set_why(struct mr *mr, uint32_t why);
