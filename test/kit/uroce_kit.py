@@ -214,14 +214,18 @@ def await_cm_listening(daemon, program, seconds):
 
 
 def run_pair(server_daemon, command, client_daemon=None, address="127.0.0.1", client_arguments=(),
-             extra_environment=None, seconds=60):
-    """Runs command as server and, with the address appended, as client. Returns both outputs: server's, client's."""
+             extra_environment=None, seconds=60, by_cm=False):
+    """Runs command as server and, with the address appended, as client. Returns both outputs: server's, client's. by_cm: the server
+    listens by rdma_cm, not by TCP."""
     port = free_port()
     command = command + ["-p", str(port)]
     server = Program(server_daemon, command, extra_environment)
     client = None
     try:
-        await_listening(server, port, 30)
+        if by_cm:
+            await_cm_listening(server_daemon, server, 30)
+        else:
+            await_listening(server, port, 30)
         client = Program(client_daemon or server_daemon, command + list(client_arguments) + [address],
                          extra_environment)
         try:
