@@ -104,6 +104,8 @@ def parts():
            fixed(meson("build", 1200, ["net-programs-long"], "--match", transport))) for transport in ("rc_verbs", "ud_verbs")),
         ("programs-net", "programs between two hosts without settings; all programs of perftest with more options; Valkey",
          fixed(meson("build", 1200, ["net-programs", "shim-perftest-long", "shim-perftest-source", "programs-valkey"]))),
+        ("fabtests", "libfabric's own tests by its provider verbs, and by ofi_rxm and ofi_rxd over it",
+         fixed(meson("build", 1200, ["programs-fabtests"]))),
         ("sim-all", "new seeds of the simulation of everything", sim("sim_all-long")),
         ("sim-rc", "new seeds of the simulation of RC; the faults that the cases of the scripts are for",
          lambda turn: sim("sim_rc-long")(turn) + [meson("build", 900, ["mutation_verify"])]),
