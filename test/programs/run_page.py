@@ -31,9 +31,11 @@ PROGRAMS, LEAST = 58, 53
 SETTING = re.compile(r"UCX_|UROCE_|--mca|--device-name|--sys|LD_|\bFI_")
 CHOICES = {"iperf3 on rsockets", "Open MPI, libfabric", "Open MPI, pml ucx"}
 USER = 65532
-# Sources of this folder, and what compiles them.
+# Sources, by their paths from this folder, and what compiles them.
 COMPILED = {"mpi_exchange.openmpi": ["mpicc.openmpi", "-O2", "mpi_exchange.c"],
             "mpi_exchange.mpich": ["mpicc.mpich", "-O2", "mpi_exchange.c"],
+            "mpi_table.openmpi": ["mpicc.openmpi", "-O2", "../perf/mpi_table.c"],
+            "mpi_table.mpich": ["mpicc.mpich", "-O2", "../perf/mpi_table.c"],
             "ucp_connect": ["gcc", "-O2", "ucp_connect.c", "-lucp", "-lucs"],
             "gloo_sum": ["g++", "-O1", "gloo_sum.cc", "-lgloo", "-libverbs", "-lpthread"]}
 
