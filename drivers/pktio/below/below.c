@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "encap.h"
@@ -92,6 +93,15 @@ void below_open_guard(int fd[2], const char *netdev, bool joined)
     }
 }
 
+bool below_has_long_frames(void)
+{
+    struct utsname name;
+    unsigned major, minor;
+
+    return !uname(&name) && sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
+           (major > 6 || (major == 6 && minor >= 2));
+}
+
 int below_open_link(void)
 {
     struct sockaddr_nl nl = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
@@ -111,4 +121,10 @@ void below_ack_link(int fd)
 
     while (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
         ;
+}
+
+void below_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
 }

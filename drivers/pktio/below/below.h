@@ -32,9 +32,16 @@ int below_open_groups(uint32_t ifindex);
  * packets together and need not cut what arrives whole (UDP_GRO). */
 void below_open_guard(int fd[2], const char *netdev, bool joined);
 
+/* Whether packet sockets of this kernel pass frames on that are several packets of UDP (Linux 6.2).
+ */
+bool below_has_long_frames(void);
+
 /* A socket that becomes readable when the link of any interface changes; -1: refused. */
 int below_open_link(void);
 /* Empties it. */
 void below_ack_link(int fd);
+
+/* Closes what one of these functions has returned, or nothing: -1. */
+void below_close(int fd);
 
 #endif

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "below.h"
 
@@ -306,12 +305,6 @@ static const struct pktio_counters *ethdev_counters(struct pktio *io, unsigned q
     return &ethdev_of(io)->queue[queue].counters;
 }
 
-static void close_fd(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
 static void ethdev_close(struct pktio *io)
 {
     struct ethdev *d = ethdev_of(io);
@@ -319,8 +312,8 @@ static void ethdev_close(struct pktio *io)
     ethdev_flow_flush(d);
     for (unsigned i = 0; i < d->queues; i++) {
         ethdev_queue_drain(&d->queue[i]);
-        close_fd(d->queue[i].level_fd);
-        close_fd(d->queue[i].watch_fd);
+        below_close(d->queue[i].level_fd);
+        below_close(d->queue[i].watch_fd);
         ethdev_intr_close(d->port, (uint16_t)i, d->queue[i].intr_fd);
     }
     if (d->memif)
@@ -336,10 +329,10 @@ static void ethdev_close(struct pktio *io)
         ethdev_memif_close(d->memif);
     for (unsigned i = 0; i < d->queues; i++)
         rte_mempool_free(d->queue[i].pool);
-    close_fd(d->guard_fd[0]);
-    close_fd(d->guard_fd[1]);
-    close_fd(d->multi_fd);
-    close_fd(d->kernel_fd);
+    below_close(d->guard_fd[0]);
+    below_close(d->guard_fd[1]);
+    below_close(d->multi_fd);
+    below_close(d->kernel_fd);
     free(d);
 }
 

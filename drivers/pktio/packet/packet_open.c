@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "below.h"
 #include "packet_internal.h"
@@ -124,7 +123,7 @@ static int open_queues(struct packet_port *s, struct opening *o)
     for (unsigned i = 0; i < s->queues; i++) {
         struct packet_queue *q = &s->queue[i];
 
-        q->no_segments = o->config->no_segmentation;
+        q->no_segments = o->config->no_segmentation || !below_has_long_frames();
         if (frame_slots_init(&q->slots, room) || packet_rx_init(q))
             return fail(o, "out of memory");
         if (open_queue(s, q))
@@ -284,26 +283,20 @@ static const struct pktio_counters *packet_counters(struct pktio *io, unsigned q
     return &packet_port_of(io)->queue[queue].counters;
 }
 
-static void close_fd(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
 static void packet_close(struct pktio *io)
 {
     struct packet_port *s = packet_port_of(io);
 
     for (unsigned i = 0; i < s->queues; i++) {
-        close_fd(s->queue[i].fd);
+        below_close(s->queue[i].fd);
         packet_rx_fini(&s->queue[i]);
         frame_slots_fini(&s->queue[i].slots);
     }
-    close_fd(s->link_fd);
-    close_fd(s->guard_fd[0]);
-    close_fd(s->guard_fd[1]);
-    close_fd(s->groups_fd);
-    close_fd(s->ask_fd);
+    below_close(s->link_fd);
+    below_close(s->guard_fd[0]);
+    below_close(s->guard_fd[1]);
+    below_close(s->groups_fd);
+    below_close(s->ask_fd);
     free(s);
 }
 
@@ -355,7 +348,7 @@ struct pktio *pktio_packet_open(const struct pktio_packet_config *config, char *
         return NULL;
     }
     s->groups_fd = below_open_groups(s->ifindex);
-    below_open_guard(s->guard_fd, s->netdev, true);
+    below_open_guard(s->guard_fd, s->netdev, below_has_long_frames());
     s->link_fd = below_open_link();
     return &s->io;
 }

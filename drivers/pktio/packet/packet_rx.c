@@ -69,6 +69,9 @@ static void receive(struct packet_queue *q)
     for (unsigned i = 0; i < asked; i++)
         rx->m[i].msg_hdr.msg_controllen = sizeof(rx->control[i].bytes);
     count = asked ? recvmmsg(q->fd, rx->m, asked, MSG_DONTWAIT, NULL) : 0;
+    /* Linux before 6.2 has lost a frame that was several packets: it cannot say so. */
+    if (count < 0 && errno == EINVAL)
+        counter_inc(&q->counters.rx_unusable);
     rx->next = 0;
     rx->count = count > 0 ? (unsigned)count : 0;
     rx->asked = FRAME_BURST;

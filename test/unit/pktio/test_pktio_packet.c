@@ -3,6 +3,7 @@
  * of long frames, and long frames as a network hands them on. */
 #include "unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <linux/virtio_net.h>
@@ -344,7 +345,11 @@ static void write_tap(const struct virtio_net_hdr *head, const uint8_t *frame, u
 
     memcpy(buffer, head, HEAD_BYTES);
     memcpy(buffer + HEAD_BYTES, frame, len);
-    assert_int_equal(write(tap, buffer, HEAD_BYTES + len), HEAD_BYTES + len);
+    if (write(tap, buffer, HEAD_BYTES + len) == (ssize_t)(HEAD_BYTES + len))
+        return;
+    assert_int_equal(errno, EINVAL); /* Linux before 6.2 knows no long frames of UDP */
+    assert_int_equal(head->gso_type, GSO_UDP);
+    skip();
 }
 
 /* Writes packets of one length, but for the last, as one frame. */
