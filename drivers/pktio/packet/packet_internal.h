@@ -100,6 +100,9 @@ bool packet_find_layout(const uint8_t *frame, uint32_t len, struct packet_layout
  * checksum becomes 0. */
 void packet_write_lengths(uint8_t *frame, const struct packet_layout *l, uint32_t payload,
                           uint16_t id);
+/* Gives a whole packet of IPv4 another identification. The ICRC covers it: a right one is right for
+ * the new one, and a wrong one is wrong. */
+void packet_renumber(uint8_t *frame, uint32_t len, const struct packet_layout *l, uint16_t id);
 /* The sum, with the UDP length, that the kernel wants in the UDP checksum of a long frame. */
 uint16_t packet_pseudo_sum(const uint8_t *frame, const struct packet_layout *l);
 

@@ -52,6 +52,21 @@ void packet_write_lengths(uint8_t *frame, const struct packet_layout *l, uint32_
     put_be16(l3 + 10, (uint16_t)~ipv4_sum(l3));
 }
 
+void packet_renumber(uint8_t *frame, uint32_t len, const struct packet_layout *l, uint16_t id)
+{
+    uint8_t *l3 = frame + l->l3, *icrc = frame + len - 4;
+    size_t covered = len - l->l3 - 4;
+    uint32_t wrong = get_be32(icrc);
+
+    icrc_seal(ICRC_IPV4, l3, covered);
+    wrong ^= get_be32(icrc);
+    put_be16(l3 + 4, id);
+    put_be16(l3 + 10, 0);
+    put_be16(l3 + 10, (uint16_t)~ipv4_sum(l3));
+    icrc_seal(ICRC_IPV4, l3, covered);
+    put_be32(icrc, get_be32(icrc) ^ wrong);
+}
+
 uint16_t packet_pseudo_sum(const uint8_t *frame, const struct packet_layout *l)
 {
     const uint8_t *address = frame + l->l3 + (l->ipv4 ? 12 : 8);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames to the kernel. Consecutive packets of a flow leave as one long frame, which the kernel or
- * the interface cuts (VIRTIO_NET_HDR_GSO_UDP_L4, Linux 6.2): it copies the headers and counts the
- * IPv4 identification on from the first. The ICRC covers the identification, so packets are put
- * together whose identifications follow each other, as those of an engine do.
+ * Frames to the kernel. Packets of a flow leave as one long frame, which the kernel or the
+ * interface cuts (VIRTIO_NET_HDR_GSO_UDP_L4, Linux 6.2): it copies the headers and counts the IPv4
+ * identification on from the first. An engine counts in the same way, so that consecutive packets
+ * are right as they are; between packets of other flows they get the number, and with it the ICRC,
+ * that cutting will give them.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,13 +33,15 @@ static bool same_layout(const struct packet_layout *a, const struct packet_layou
     return a->l3 == b->l3 && a->ipv4 == b->ipv4;
 }
 
-static bool follows(const struct packet_queue *q, const struct packet_group *g,
-                    const uint8_t *frame)
+/* The packet gets the identification of its place in the group. */
+static void number(struct packet_queue *q, const struct packet_group *g, uint16_t slot)
 {
     const uint8_t *first = frame_slot(&q->slots, g->slot[0]);
     uint16_t id = (uint16_t)(get_be16(first + g->layout.l3 + 4) + g->count);
+    uint8_t *frame = frame_slot(&q->slots, slot);
 
-    return !g->layout.ipv4 || get_be16(frame + g->layout.l3 + 4) == id;
+    if (g->layout.ipv4 && get_be16(frame + g->layout.l3 + 4) != id)
+        packet_renumber(frame, q->slots.len[slot], &g->layout, id);
 }
 
 /* Groups are sent in the order in which they began, and only the flow's last one takes more. */
@@ -53,8 +56,9 @@ static bool join_group(struct packet_queue *q, const struct packet_layout *l, ui
         if (!g->layout.l3 || !same_layout(&g->layout, l) ||
             !same_headers(frame_slot(&q->slots, g->slot[0]), frame, l))
             continue;
-        if (g->full || q->slots.len[slot] > len || !follows(q, g, frame))
+        if (g->full || q->slots.len[slot] > len)
             return false;
+        number(q, g, slot);
         g->slot[g->count++] = slot;
         g->full = q->slots.len[slot] < len || (g->count + 1) * len > LONG_BYTES_MAX;
         return true;

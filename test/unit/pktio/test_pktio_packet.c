@@ -294,7 +294,7 @@ static void test_without_segmentation(void **state)
     send_run(&av, 3);
 }
 
-/* What cannot be told apart by its headers is not put together; each flow keeps its order. */
+/* Packets whose headers differ are not put together; each flow keeps its order. */
 static void test_runs_end(void **state)
 {
     struct address_vector one = flow(false, false, 0xC000, VLAN_NONE), two = one, marked = one;
@@ -306,10 +306,10 @@ static void test_runs_end(void **state)
     marked.traffic_class = 4;
     b[n++] = make(&one, 1024, 1, 0);
     b[n++] = make(&one, 1024, 2, 1);
-    b[n++] = make(&one, 1024, 4, 2); /* not the next one */
-    b[n++] = make(&marked, 1024, 5, 3);
-    b[n++] = make(&one, 1024, 5, 4);
-    b[n++] = make(&one, 64, 6, 5); /* shorter: the last */
+    b[n++] = make(&marked, 1024, 3, 2);
+    b[n++] = make(&one, 1024, 4, 3);    /* gets 3 */
+    b[n++] = make(&marked, 1024, 5, 4); /* gets 4 */
+    b[n++] = make(&one, 64, 4, 5);      /* shorter: the last */
     b[n++] = make(&one, 64, 7, 6);
     b[n++] = make(&one, 128, 8, 7); /* longer */
     b[n++] = make(&two, 1024, 9, 8);
@@ -317,9 +317,31 @@ static void test_runs_end(void **state)
     b[n++] = make(&one, 128, 9, 10);
     b[n++] = make(&one, 0, 10, 11);
     send_all(b, n);
+    b[3] = make(&one, 1024, 3, 3);
+    b[4] = make(&marked, 1024, 4, 4);
     /* The last two belong to the run that 7 has begun, before that of 8 and 9. */
     for (unsigned i = 0; i < n; i++)
-        expect_on_wire(&b[(const unsigned[]){0, 1, 2, 4, 5, 3, 6, 7, 10, 11, 8, 9}[i]]);
+        expect_on_wire(&b[(const unsigned[]){0, 1, 3, 5, 2, 4, 6, 7, 10, 11, 8, 9}[i]]);
+}
+
+/* A packet whose ICRC a program made wrong stays wrong when it gets another number. */
+static void test_wrong_stays_wrong(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    struct bytes b[2] = {make(&av, 64, 1, 0), make(&av, 64, 9, 1)};
+    static uint8_t frame[LONG_MAX];
+    struct virtio_net_hdr head;
+    uint32_t len;
+
+    open_one();
+    b[1].data[b[1].len - 1] ^= 0x40;
+    send_all(b, 2);
+    expect_on_wire(&b[0]);
+    len = read_tap(&head, frame);
+    assert_int_equal(len, b[1].len);
+    assert_false(icrc_verify(ICRC_IPV4, frame + 14, len - 14));
+    frame[len - 1] ^= 0x40;
+    assert_true(icrc_verify(ICRC_IPV4, frame + 14, len - 14));
 }
 
 static void test_other_frames(void **state)
@@ -707,6 +729,7 @@ int main(void)
         cmocka_unit_test_teardown(test_one_long_frame, teardown),
         cmocka_unit_test_teardown(test_without_segmentation, teardown),
         cmocka_unit_test_teardown(test_runs_end, teardown),
+        cmocka_unit_test_teardown(test_wrong_stays_wrong, teardown),
         cmocka_unit_test_teardown(test_other_frames, teardown),
         cmocka_unit_test_teardown(test_short, teardown),
         cmocka_unit_test_teardown(test_tags, teardown),
