@@ -106,6 +106,12 @@ def parts():
          fixed(meson("build", 1200, ["net-programs", "shim-perftest-long", "shim-perftest-source", "programs-valkey"]))),
         ("fabtests", "libfabric's own tests by its provider verbs, and by ofi_rxm and ofi_rxd over it",
          fixed(meson("build", 1200, ["programs-fabtests"]))),
+        ("programs-ucx", "UCX's own tests of its transports and connections",
+         fixed(*(meson("build", 900, [f"programs-ucx-{part}"]) for part in ("uct-rc", "uct-ud", "cm")))),
+        *((f"programs-ucx-{part}", f"UCX's own tests of ucp: {about}", fixed(meson("build", 1200, [f"programs-ucx-{part}"])))
+          for part, about in (("ucp-rc", "over rc_verbs"), ("ucp-ud", "over ud_verbs"), ("types-rc", "kinds of buffers, over rc_verbs"),
+                              ("types-ud", "kinds of buffers, over ud_verbs"), ("sockaddr-rc", "addresses, over rc_verbs"),
+                              ("sockaddr-ud", "addresses, over ud_verbs"))),
         ("sim-all", "new seeds of the simulation of everything", sim("sim_all-long")),
         ("sim-rc", "new seeds of the simulation of RC; the faults that the cases of the scripts are for",
          lambda turn: sim("sim_rc-long")(turn) + [meson("build", 900, ["mutation_verify"])]),
