@@ -6,11 +6,12 @@ JOBS=$(nproc 2>/dev/null || echo 2)
 
 # The packages for building, for the programs of the demo, and additional ones for the tests.
 PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libjansson-dev
-    libpcap-dev libmnl-dev libnuma-dev libmicrohttpd-dev libibverbs-dev librdmacm-dev libcmocka-dev"
+    libpcap-dev libmnl-dev libnuma-dev libmicrohttpd-dev libibverbs-dev librdmacm-dev libcmocka-dev
+    systemtap-sdt-dev"
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
 PACKAGES_TEST="rdmacm-utils iperf3 qperf ncat socat netcat-traditional python3-pyverbs python3-scapy tshark
     iproute2 iputils-ping nftables valgrind binutils libjemalloc2 libtcmalloc-minimal4 infiniband-diags ucx-utils bubblewrap
-    python3-seccomp python3-prometheus-client mkdocs ethtool"
+    python3-seccomp python3-prometheus-client mkdocs ethtool gdb"
 PACKAGES_FUZZ="clang libclang-rt-dev"
 # The programs of doc/programs.md, and what compiles those of test/programs.
 PACKAGES_PAGE="fio libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-mpi4py netpipe-openmpi hpcc

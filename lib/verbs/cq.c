@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: creation, destruction, ibv_poll_cq and arming. */
 #include "private.h"
+#include "probe.h"
 #include "shim.h"
 
 static void change_channel_refs(struct ibv_comp_channel *channel, int by)
@@ -168,7 +169,7 @@ static __attribute__((noinline)) int poll_empty(struct client_cq *cq)
     return -1;
 }
 
-int shim_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc)
+static inline int poll_next(struct ibv_cq *base, int n, struct ibv_wc *wc)
 {
     struct client_cq *cq = &to_cq(base)->queue;
     const struct cqe *e;
@@ -184,4 +185,19 @@ int shim_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc)
         return poll_empty(cq);
     client_poll_found();
     return got;
+}
+
+/* Apart, so that a poll without a tracer keeps nothing for it. */
+static __attribute__((cold, noinline)) int poll_and_fire(struct ibv_cq *base, int n,
+                                                         struct ibv_wc *wc)
+{
+    int got = poll_next(base, n, wc);
+
+    probe_completions(base->context, wc, got);
+    return got;
+}
+
+int shim_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc)
+{
+    return PROBE_WANTED(process_completion) ? poll_and_fire(base, n, wc) : poll_next(base, n, wc);
 }

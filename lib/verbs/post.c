@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ibv_post_send and ibv_post_recv. No allocation, no system call unless the worker sleeps. */
+#include "probe.h"
 #include "shim.h"
 
 enum op_trait {
@@ -133,6 +134,8 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
         }
         prod++;
     }
+    if (PROBE_WANTED(post_send))
+        probe_sends(qp, sq->prod, prod);
     if (likely(prod != sq->prod)) {
         ring_publish(sq, prod);
         client_qp_doorbell(&qp->queue);
@@ -189,6 +192,8 @@ int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
     spin_lock(&rq->lock);
     prod_before = rq->prod;
     err = post_receives(rq, wr, bad);
+    if (PROBE_WANTED(post_recv))
+        probe_receives(base->context, base->qp_num, rq, prod_before, rq->prod);
     if (likely(rq->prod != prod_before))
         client_qp_recv_doorbell(&qp->queue);
     spin_unlock(&rq->lock);

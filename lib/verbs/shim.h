@@ -271,6 +271,8 @@ int qp_ex_init(struct shim_qp *qp, enum ibv_qp_type type, uint64_t send_ops);
 /* ---- srq.c, xrcd.c, mw.c ---- */
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
 int shim_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+/* The name of a work request, for people. */
+const char *shim_wr_opcode_str(unsigned opcode);
 int shim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_xrcd *shim_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *attr);
 int shim_close_xrcd(struct ibv_xrcd *xrcd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared receive queues. */
+#include "probe.h"
 #include "shim.h"
 
 static int fill_request(struct ctl_create_srq *r, const struct ibv_srq_init_attr_ex *attr)
@@ -130,6 +131,8 @@ int shim_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_
         }
         prod++;
     }
+    if (PROBE_WANTED(post_recv))
+        probe_receives(base->context, 0, &srq->ring, srq->ring.prod, prod);
     if (likely(prod != srq->ring.prod))
         ring_publish(&srq->ring, prod);
     spin_unlock(&srq->ring.lock);

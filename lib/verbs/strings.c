@@ -70,7 +70,7 @@ EXPORT const char *ibv_event_type_str(enum ibv_event_type event)
 }
 
 /* Debian 12's header lacks code 14. */
-static const char *private_ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+const char *shim_wr_opcode_str(unsigned opcode)
 {
     static const char *const names[] = {
         [IBV_WR_RDMA_WRITE] = "RDMA write",
@@ -90,6 +90,11 @@ static const char *private_ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
     };
 
     return NAME_OF(names, opcode);
+}
+
+static const char *private_ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+{
+    return shim_wr_opcode_str(opcode);
 }
 PRIVATE(ibv_wr_opcode_str);
 

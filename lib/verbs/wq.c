@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Work queues for raw packets, and the indirection tables that name them. */
+#include "probe.h"
 #include "shim.h"
 
 #define ATTR_KNOWN (IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS)
@@ -12,6 +13,7 @@ _Static_assert(CTL_RWQ_IND_MAX == 1 << 7, "the largest table");
 static int post_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     struct client_ring *rq = &to_wq(base)->queue.half.rq;
+    uint32_t prod_before;
     int err;
 
     if (unlikely(base->state != IBV_WQS_RDY)) {
@@ -19,7 +21,10 @@ static int post_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_
         return EINVAL;
     }
     spin_lock(&rq->lock);
+    prod_before = rq->prod;
     err = post_receives(rq, wr, bad);
+    if (PROBE_WANTED(post_recv))
+        probe_receives(base->context, base->wq_num, rq, prod_before, rq->prod);
     spin_unlock(&rq->lock);
     return err;
 }
