@@ -500,6 +500,22 @@ bool window_waits(const struct mem_region *w);
  */
 bool region_close(struct mem_region *r);
 
+/**
+ * Whether windows are bound to a region. Any thread.
+ *
+ * @param r  The region.
+ * @return  True when there are some.
+ */
+bool region_has_windows(const struct mem_region *r);
+
+/**
+ * window_unbind() if the window is bound to this region. Any thread that holds no span.
+ *
+ * @param w  The window.
+ * @param r  The region.
+ */
+void window_unbind_from(struct mem_region *w, const struct mem_region *r);
+
 /* ---- how much a region is copied (mem_heat.c) ---- */
 
 /**

@@ -122,6 +122,23 @@ void window_unbind(struct mem_region *w)
     gate_reopen(w);
 }
 
+void window_unbind_from(struct mem_region *w, const struct mem_region *r)
+{
+    gate_lock(w);
+    if (!w->bound || w->parent != r) {
+        gate_unlock(w);
+        return;
+    }
+    gate_close(w);
+    detach_window(w);
+    gate_reopen(w);
+}
+
+bool region_has_windows(const struct mem_region *r)
+{
+    return atomic_load(&r->windows) & ~WINDOWS_REFUSED;
+}
+
 /* The window is locked. On MR_OK the region, if the window is to have one, already counts it. */
 static enum mr_fault check_bind(const struct mr_table *t, const struct window_bind *b,
                                 const struct mem_region *w, struct mem_region **region)

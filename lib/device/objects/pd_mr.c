@@ -7,6 +7,7 @@
 
 #include "control/session_state.h"
 #include "objects/dm.h"
+#include "objects/mw.h"
 
 #define PAGE          4096u
 #define MAPPING_BYTES 256u /* the kernel's for a mapping */
@@ -354,11 +355,26 @@ void mr_unpublish(struct object *o)
     mr->closed = true;
 }
 
+/* A session that ends takes its regions with it, also those to which windows of other sessions of
+ * the same domain are bound (import.h). No new ones are: the key is gone. */
+static void unbind_windows(struct mr *mr)
+{
+    struct session *s;
+    struct object *o;
+
+    if (!region_has_windows(&mr->region))
+        return;
+    TAILQ_FOREACH (s, &mr->o.session->rnic->sessions, link)
+        TAILQ_FOREACH (o, &s->objects[OBJ_MW], link)
+            window_unbind_from(&container_of(o, struct mw, o)->window, &mr->region);
+}
+
 void mr_free(struct object *o)
 {
     struct mr *mr = container_of(o, struct mr, o);
     struct session *sn = o->session;
 
+    unbind_windows(mr);
     sn->mrs_why[mr->why]--;
     mr_heat_stop(mr);
     if (mr->mapping)

@@ -234,6 +234,39 @@ static void device_memory_is_the_same(void **state)
 }
 
 /* The guest ends with all that it has imported, in use. */
+/* A window of the owner, bound to a region of a guest in the same domain: it ends up bound to
+ * nothing when the guest leaves with its region. */
+static void guest_leaves_windows_unbound(void **state)
+{
+    const struct mr_table *mrs = &rnic->device[0]->mrs;
+    struct ctl_msg m = {0};
+    struct ctl_import i;
+    struct window_bind b = {.va = KIT_BASE, .len = 64, .access = MEM_REMOTE_WRITE, .qpn = 5};
+    struct mem_region *window;
+
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    assert_int_equal(import(guest, CTL_IMPORT_PD, pd, 0, &i), 0);
+    m.reg_mr = (struct ctl_reg_mr){.pd = i.handle,
+                                   .access = MEM_LOCAL_WRITE | MEM_MW_BIND,
+                                   .addr = KIT_BASE,
+                                   .iova = KIT_BASE,
+                                   .length = 64};
+    assert_int_equal(call(guest, CTL_REG_MR, &m), 0);
+    b.region_key = m.reg_mr.lkey;
+    m = (struct ctl_msg){.alloc_mw = {.pd = pd, .type = 2}};
+    assert_int_equal(call(owner, CTL_ALLOC_MW, &m), 0);
+    b.window_key = m.alloc_mw.rkey;
+    b.new_key = b.window_key + 1;
+    b.pd = domain_of(b.region_key);
+    assert_int_equal(window_bind(mrs, &b), MR_OK);
+    window = mr_lookup(mrs, b.new_key);
+    assert_true(window->bound);
+    session_close(guest);
+    guest = NULL;
+    assert_false(window->bound);
+    assert_null(window->parent);
+}
+
 static void guest_leaves_nothing(void **state)
 {
     struct ctl_import i;
@@ -338,12 +371,19 @@ static void heir_has_the_regions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(only_with_the_key),          T(segment_does_not_decide),
-        T(only_of_the_joined_session), T(domain_is_the_same),
-        T(region_has_its_keys),        T(domain_stays_while_it_is_imported),
-        T(device_memory_is_the_same),  T(guest_leaves_nothing),
-        T(guests_of_guests),           T(only_what_was_left),
-        T(only_of_the_same_user),      T(heir_has_the_regions),
+        T(only_with_the_key),
+        T(segment_does_not_decide),
+        T(only_of_the_joined_session),
+        T(domain_is_the_same),
+        T(region_has_its_keys),
+        T(domain_stays_while_it_is_imported),
+        T(device_memory_is_the_same),
+        T(guest_leaves_nothing),
+        T(guest_leaves_windows_unbound),
+        T(guests_of_guests),
+        T(only_what_was_left),
+        T(only_of_the_same_user),
+        T(heir_has_the_regions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
