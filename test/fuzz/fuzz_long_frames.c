@@ -34,6 +34,7 @@ static void open_all(void)
         setsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     queue.fd = fd[0];
     wire = fd[1];
+    queue.mtu = ROOM;
     REQUIRE(!frame_slots_init(&queue.slots, ROOM));
     REQUIRE(!packet_rx_init(&queue));
 }

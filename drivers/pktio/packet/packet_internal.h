@@ -20,6 +20,7 @@
     128 /* room for a struct virtio_net_hdr and every header before a payload \
          */
 #define PACKET_MTU_MAX 9600
+#define PACKET_MIN     16 /* bytes behind a UDP header: BTH and ICRC */
 
 /* Where things are in a frame of RoCEv2, from its first byte. */
 struct packet_layout {
@@ -32,7 +33,7 @@ struct packet_layout {
 struct packet_message {
     uint16_t slot;
     uint32_t len, at; /* at: the next packet's payload; 0: none was taken */
-    uint16_t vlan_tci;
+    uint16_t vlan_tpid, vlan_tci;
     bool tagged, truncated, numbers_known;
     struct packet_layout layout;
     uint16_t segment; /* bytes of a packet's payload */
@@ -72,6 +73,7 @@ struct packet_queue {
     struct packet_group group[FRAME_BURST]; /* to be sent, at most FRAME_BURST frames */
     unsigned groups;
     bool no_segments; /* the kernel cannot cut such frames */
+    uint32_t mtu;
     struct pktio_counters counters;
 };
 
@@ -80,7 +82,6 @@ struct packet_port {
     char netdev[IFNAMSIZ];
     uint32_t ifindex, mtu, mtu_before;
     uint8_t mac[6];
-    uint32_t speed_mbps;
     int ask_fd, groups_fd, guard_fd[2], link_fd;
     unsigned queues;
     struct packet_queue queue[];
@@ -96,6 +97,10 @@ static inline struct packet_port *packet_port_of(struct pktio *io)
 /* Finds the layout of a whole frame of RoCEv2 with `len` bytes, at most one tag and neither options
  * nor extension headers. False: it is another frame. */
 bool packet_find_layout(const uint8_t *frame, uint32_t len, struct packet_layout *l);
+/* Whether cutting, which writes lengths and checksums, yields the frame as it is, which no more
+ * than `mtu` bytes of IP make too long. */
+bool packet_may_join(const uint8_t *frame, uint32_t len, const struct packet_layout *l,
+                     uint32_t mtu);
 /* Writes lengths and, in IPv4, identification and checksum for a packet of `payload` bytes. The UDP
  * checksum becomes 0. */
 void packet_write_lengths(uint8_t *frame, const struct packet_layout *l, uint32_t payload,

@@ -3,8 +3,6 @@
 #include "bytes.h"
 #include "packet_internal.h"
 
-#define PACKET_MIN 16 /* BTH and ICRC */
-
 static bool is_ipv4(const uint8_t *l3, uint32_t len)
 {
     return l3[0] == IPV4_VERSION_IHL && l3[9] == IP_PROTO_UDP &&
@@ -33,6 +31,15 @@ bool packet_find_layout(const uint8_t *frame, uint32_t len, struct packet_layout
     return len >= (uint32_t)l->payload + PACKET_MIN &&
            (l->ipv4 ? is_ipv4 : is_ipv6)(frame + l->l3, len - l->l3) &&
            get_be16(frame + udp + 2) == ROCE_UDP_PORT;
+}
+
+bool packet_may_join(const uint8_t *frame, uint32_t len, const struct packet_layout *l,
+                     uint32_t mtu)
+{
+    const uint8_t *udp = frame + l->payload - UDP_LEN;
+
+    return len - l->l3 <= mtu && !get_be16(udp + 6) &&
+           get_be16(udp + 4) == len - l->payload + UDP_LEN;
 }
 
 void packet_write_lengths(uint8_t *frame, const struct packet_layout *l, uint32_t payload,

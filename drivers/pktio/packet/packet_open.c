@@ -40,19 +40,22 @@ __attribute__((format(printf, 2, 3))) static int fail(struct opening *o, const c
 /* ---- sockets ---- */
 
 /* Jumps from instruction `at` of the filter to its last two. */
-#define ACCEPT(at) (12 - 1 - (at))
-#define REJECT(at) (13 - 1 - (at))
+#define ACCEPT(at) (14 - 1 - (at))
+#define REJECT(at) (15 - 1 - (at))
 
 /*
- * A frame that is longer than the interface's MTU is several packets. Of those only RoCEv2 is of
- * use, and TCP's are many: the kernel need not copy them. `longest` is the first instruction's
- * limit.
+ * What the host sends is not for the port (PACKET_IGNORE_OUTGOING says so, too, but not to the
+ * sockets of several queues, nor before Linux 4.20). A frame that is longer than the interface's
+ * MTU is several packets. Of those only RoCEv2 is of use, and TCP's are many: the kernel need not
+ * copy them. `longest` is the limit.
  */
 static int attach_filter(int fd, uint32_t longest)
 {
     struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, SKF_AD_OFF + SKF_AD_PKTTYPE),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, REJECT(1), 0),
         BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
-        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, longest, 0, ACCEPT(1)),
+        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, longest, 0, ACCEPT(3)),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 3),
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, ETH_LEN + 9),
@@ -60,9 +63,9 @@ static int attach_filter(int fd, uint32_t longest)
         BPF_JUMP(BPF_JMP | BPF_JA, 2, 0, 0),
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, ETH_LEN + 6),
         BPF_STMT(BPF_LDX | BPF_W | BPF_IMM, IPV6_LEN),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IP_PROTO_UDP, 0, REJECT(9)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IP_PROTO_UDP, 0, REJECT(11)),
         BPF_STMT(BPF_LD | BPF_H | BPF_IND, ETH_LEN + 2),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_UDP_PORT, 0, REJECT(11)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_UDP_PORT, 0, REJECT(13)),
         BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
@@ -85,7 +88,6 @@ static int open_queue(struct packet_port *s, struct packet_queue *q)
     q->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (q->fd < 0)
         return -1;
-    /* Kernels before 4.20 lack this option: our own frames then come back, and are dropped. */
     set(q->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
     set(q->fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
     set(q->fd, SOL_SOCKET, SO_RCVBUF, BUFFER_WANTED);
@@ -123,16 +125,19 @@ static int open_queues(struct packet_port *s, struct opening *o)
     for (unsigned i = 0; i < s->queues; i++) {
         struct packet_queue *q = &s->queue[i];
 
+        q->mtu = s->mtu;
         q->no_segments = o->config->no_segmentation || !below_has_long_frames();
         if (frame_slots_init(&q->slots, room) || packet_rx_init(q))
             return fail(o, "out of memory");
         if (open_queue(s, q))
             return fail(o, "%s: packet sockets: %s", s->netdev, strerror(errno));
     }
-    if (s->queues > 1 && join_queues(s))
-        return fail(o, "%s: packet sockets of %u queues: %s", s->netdev, s->queues,
-                    strerror(errno));
-    return 0;
+    if (s->queues == 1 || !join_queues(s))
+        return 0;
+    if (errno == EINVAL && !below_is_up(s->ask_fd, s->netdev)) /* before Linux 6.13 */
+        return fail(o, "%s: is down: a port of several queues needs an interface that is up",
+                    s->netdev);
+    return fail(o, "%s: packet sockets of %u queues: %s", s->netdev, s->queues, strerror(errno));
 }
 
 /* ---- what the port is ---- */
@@ -169,8 +174,16 @@ static int read_interface(struct packet_port *s, struct opening *o)
     if (err)
         return fail(o, "%s: %s", s->netdev, strerror(-err));
     s->mtu = min_of(s->mtu, PACKET_MTU_MAX);
-    s->speed_mbps = read_speed(s->ask_fd, s->netdev);
     return 0;
+}
+
+/* An interface that was deleted is not the one that has its name now. */
+static bool is_link_up(const struct packet_port *s)
+{
+    struct ifreq ifr = {0};
+
+    return !below_ask(s->ask_fd, s->netdev, SIOCGIFINDEX, &ifr) &&
+           (uint32_t)ifr.ifr_ifindex == s->ifindex && below_is_up(s->ask_fd, s->netdev);
 }
 
 static void packet_info(struct pktio *io, struct pktio_info *info)
@@ -180,8 +193,8 @@ static void packet_info(struct pktio *io, struct pktio_info *info)
     *info = (struct pktio_info){.mtu = s->mtu,
                                 .mtu_before = s->mtu_before,
                                 .queues = s->queues,
-                                .speed_mbps = s->speed_mbps,
-                                .link_up = below_is_up(s->ask_fd, s->netdev),
+                                .speed_mbps = read_speed(s->ask_fd, s->netdev),
+                                .link_up = is_link_up(s),
                                 .kernel_sees = true,
                                 .ifindex = s->ifindex};
     memcpy(info->mac, s->mac, sizeof(info->mac));

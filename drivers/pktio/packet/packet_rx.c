@@ -86,6 +86,8 @@ static void read_control(struct packet_queue *q, struct packet_message *p, const
         memcpy(&aux, CMSG_DATA(c), sizeof(aux));
         p->tagged = aux.tp_status & TP_STATUS_VLAN_VALID;
         p->vlan_tci = aux.tp_vlan_tci;
+        p->vlan_tpid =
+            aux.tp_status & TP_STATUS_VLAN_TPID_VALID ? aux.tp_vlan_tpid : ETHERTYPE_VLAN;
     } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
         memcpy(&dropped, CMSG_DATA(c), sizeof(dropped));
         counter_add(&q->counters.rx_overflow, dropped - q->rx.dropped);
@@ -135,7 +137,7 @@ static uint8_t *restore_tag(const struct packet_message *p, uint8_t *frame)
     if (!p->tagged)
         return frame;
     memmove(frame - VLAN_LEN, frame, TAG_AT);
-    put_be16(frame - VLAN_LEN + TAG_AT, ETHERTYPE_VLAN);
+    put_be16(frame - VLAN_LEN + TAG_AT, p->vlan_tpid);
     put_be16(frame - VLAN_LEN + TAG_AT + 2, p->vlan_tci);
     return frame - VLAN_LEN;
 }
@@ -209,7 +211,8 @@ static bool begin_long(struct packet_queue *q)
  */
 static bool check_number(struct packet_message *p, uint8_t *l3, uint32_t len)
 {
-    if (p->numbers_known || !p->layout.ipv4 || p->at == p->layout.payload || len % 4)
+    if (p->numbers_known || !p->layout.ipv4 || p->at == p->layout.payload || len % 4 ||
+        len < IPV4_LEN + UDP_LEN + PACKET_MIN)
         return false;
     if (icrc_verify(ICRC_IPV4, l3, len)) {
         p->numbers_known = true;
@@ -245,10 +248,14 @@ static void take_packet(struct packet_queue *q, struct frame *f)
     p->at += payload;
 }
 
-/* What no slot can hold, or is no packet of RoCE. */
+/* What no slot can hold. Packets of TCP that are together no longer than one of ours are not meant
+ * for the port. */
 static void drop_message(struct packet_queue *q)
 {
-    counter_inc(&q->counters.rx_unusable);
+    uint8_t kind = q->rx.head[q->rx.next].gso_type & GSO_KIND;
+
+    if (kind == VIRTIO_NET_HDR_GSO_NONE || kind == PACKET_GSO_UDP)
+        counter_inc(&q->counters.rx_unusable);
     end_message(q);
 }
 

@@ -7,7 +7,9 @@
  * that cutting will give them.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "bytes.h"
 #include "packet_internal.h"
@@ -68,10 +70,13 @@ static bool join_group(struct packet_queue *q, const struct packet_layout *l, ui
 
 void packet_tx_add(struct packet_queue *q, uint16_t slot)
 {
+    const uint8_t *frame = frame_slot(&q->slots, slot);
+    uint32_t len = q->slots.len[slot];
     struct packet_layout l = {0};
     struct packet_group *g;
 
-    if (q->no_segments || !packet_find_layout(frame_slot(&q->slots, slot), q->slots.len[slot], &l))
+    if (q->no_segments || !packet_find_layout(frame, len, &l) ||
+        !packet_may_join(frame, len, &l, q->mtu))
         l = (struct packet_layout){0};
     else if (join_group(q, &l, slot))
         return;
@@ -173,12 +178,21 @@ static void dissolve(struct packet_queue *q)
         packet_tx_add(q, slot[i]);
 }
 
+/* Whether frames of ours wait below: what was refused may find room when they have left. Otherwise
+ * a filter, a shaper or the other end of a veth pair has dropped it, and would each time. */
+static bool has_unsent(const struct packet_queue *q)
+{
+    int bytes = 0;
+
+    return !ioctl(q->fd, SIOCOUTQ, &bytes) && bytes;
+}
+
 /* What the kernel has against the first group. False: it has no room, and all wait. */
 static bool handle_refusal(struct packet_queue *q, int err)
 {
     const struct packet_group *g = &q->group[0];
 
-    if (err == EAGAIN || err == ENOBUFS)
+    if (err == EAGAIN || (err == ENOBUFS && has_unsent(q)))
         return false;
     if (err == EINVAL && g->count > 1) {
         dissolve(q);
@@ -194,16 +208,17 @@ static bool handle_refusal(struct packet_queue *q, int err)
 void packet_tx_flush(struct packet_queue *q)
 {
     struct outgoing o;
-    bool was_down = false;
+    bool again = false;
 
     while (q->groups) {
         int sent;
 
         prepare(q, &o);
         sent = sendmmsg(q->fd, o.m, q->groups, MSG_DONTWAIT);
-        /* The socket remembers that the interface was down once, and says so at the next call. */
-        if (sent < 0 && errno == ENETDOWN && !was_down) {
-            was_down = true;
+        /* The socket remembers an error, of an interface that was down or of a frame that recvmmsg
+         * could not pass on, and says so at the next call. */
+        if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && !again) {
+            again = true;
             continue;
         }
         if (sent < 0) {

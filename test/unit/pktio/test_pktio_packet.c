@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/if_tun.h>
 #include <linux/virtio_net.h>
 #include <net/if.h>
@@ -12,6 +13,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -324,6 +326,54 @@ static void test_runs_end(void **state)
         expect_on_wire(&b[(const unsigned[]){0, 1, 3, 5, 2, 4, 6, 7, 10, 11, 8, 9}[i]]);
 }
 
+/* What cutting would change leaves by itself: raw packets with UDP fields of their own, and what is
+ * longer than the MTU, which the interface refuses. */
+static void test_kept_apart(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    static uint8_t frame[LONG_MAX];
+    struct virtio_net_hdr head;
+    struct bytes raw[2] = {make(&av, 64, 1, 0), make(&av, 64, 2, 1)};
+    struct bytes tall[2] = {make(&av, 1460, 1, 0), make(&av, 1460, 2, 1)};
+
+    open_one();
+    for (unsigned i = 0; i < 2; i++)
+        put_be32(raw[i].data + 38, 20u << 16 | 0x1111);
+    send_all(raw, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(read_tap(&head, frame), raw[i].len);
+        assert_memory_equal(frame, raw[i].data, raw[i].len);
+    }
+    assert_int_equal(tall[0].len, 14 + 1504);
+    send_all(tall, 2);
+    assert_int_equal(counter_get(&port->ops->counters(port, 0)->tx_refused), 2);
+}
+
+/* Below the port a frame is dropped each time that it is sent: it does not hold up the others. */
+static void test_dropped_below(void **state)
+{
+    struct sock_filter short_ones[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 1000, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+    struct sock_fprog filter = {ARRAY_SIZE(short_ones), short_ones};
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    struct bytes b[2] = {make(&av, 1024, 1, 0), make(&av, 64, 2, 1)};
+
+    open_one();
+    /* As with veth: between the port and the drop is no queue, which would hide it. */
+    if (system("tc qdisc replace dev " NETDEV " root noqueue 2>/dev/null"))
+        skip();
+    assert_int_equal(ioctl(tap, TUNATTACHFILTER, &filter), 0);
+    send_all(&b[0], 1);
+    send_all(&b[1], 1);
+    expect_on_wire(&b[1]);
+    assert_int_equal(counter_get(&port->ops->counters(port, 0)->tx_refused), 1);
+    assert_true(port->ops->wake_arm(port, 0));
+}
+
 /* A packet whose ICRC a program made wrong stays wrong when it gets another number. */
 static void test_wrong_stays_wrong(void **state)
 {
@@ -468,6 +518,23 @@ static void test_tags(void **state)
         expect(&b[i]);
 }
 
+/* A provider's tag (802.1ad) is no tag of ours. */
+static void test_other_tags(void **state)
+{
+    struct address_vector av = flow(true, false, 0xC000, 5);
+    struct bytes b = make(&av, 64, 0, 0);
+    struct frame f;
+
+    open_one();
+    put_be16(b.data + 12, 0x88A8);
+    write_short(&b);
+    for (receive(&f, 1); get_be16(f.data + 12) != 0x88A8; receive(&f, 1))
+        port->ops->rx_release(port, 0, &f, 1);
+    assert_int_equal(f.len, b.len);
+    assert_memory_equal(f.data, b.data, b.len);
+    port->ops->rx_release(port, 0, &f, 1);
+}
+
 static void take_run(bool ipv6, unsigned n, uint32_t payload, unsigned id, unsigned id_step)
 {
     struct address_vector av = flow(true, ipv6, 0xC000, VLAN_NONE);
@@ -562,6 +629,58 @@ static void test_unusable(void **state)
     assert_int_equal(counter_get(&counters->rx_unusable), 1);
 }
 
+/* Two segments of TCP that are together no longer than a packet of ours. */
+static void test_short_tcp(void **state)
+{
+    struct address_vector av = flow(true, false, 0xC000, VLAN_NONE);
+    struct virtio_net_hdr head = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                                  .gso_type = VIRTIO_NET_HDR_GSO_TCPV4,
+                                  .gso_size = 400,
+                                  .hdr_len = 54,
+                                  .csum_start = 34,
+                                  .csum_offset = 16};
+    uint8_t frame[54 + 800] = {0};
+    struct bytes b = make(&av, 64, 0, 0);
+
+    open_one();
+    memcpy(frame, b.data, 34);
+    put_be16(frame + 16, sizeof(frame) - 14);
+    frame[23] = 6;
+    put_be16(frame + 24, 0);
+    put_be16(frame + 24, (uint16_t)~ipv4_sum(frame + 14));
+    frame[34 + 12] = 5 << 4;
+    write_tap(&head, frame, sizeof(frame));
+    write_short(&b);
+    expect(&b);
+    assert_int_equal(counter_get(&port->ops->counters(port, 0)->rx_unusable), 0);
+}
+
+/* The kernel cannot say what a received frame is, and the socket remembers the error: what is sent
+ * next leaves all the same, as one frame. */
+static void test_error_of_another_frame(void **state)
+{
+    struct address_vector in = flow(true, false, 0xC000, VLAN_NONE);
+    struct address_vector out = flow(false, false, 0xC000, VLAN_NONE);
+    struct virtio_net_hdr head = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                                  .gso_type = VIRTIO_NET_HDR_GSO_UDP,
+                                  .gso_size = 400,
+                                  .hdr_len = 42,
+                                  .csum_start = 34,
+                                  .csum_offset = 6};
+    struct bytes b = make(&in, 1000, 0, 0), run[2] = {make(&out, 64, 1, 1), make(&out, 64, 2, 2)};
+    static uint8_t frame[LONG_MAX];
+
+    open_one();
+    if (ioctl(tap, TUNSETOFFLOAD, OFFLOADS))
+        skip();
+    write_short(&b);
+    write_tap(&head, b.data, b.len);
+    expect(&b);
+    send_all(run, 2);
+    assert_int_equal(read_tap(&head, frame), 42 + 2 * (12 + 64 + 4));
+    assert_int_equal(counter_get(&port->ops->counters(port, 0)->tx_refused), 0);
+}
+
 /* A checksum that the sender's kernel has left open. */
 static void test_open_checksum(void **state)
 {
@@ -649,6 +768,21 @@ static void test_link(void **state)
     expect_on_wire(&b);
 }
 
+/* An interface with the name of one that is gone is another one. */
+static void test_made_anew(void **state)
+{
+    struct pktio_info info;
+
+    open_one();
+    close(tap);
+    port->ops->info(port, &info);
+    assert_false(info.link_up);
+    tap = open_tap();
+    set_up(true);
+    port->ops->info(port, &info);
+    assert_false(info.link_up);
+}
+
 /* Frames to the port itself stay; those to groups go both ways. */
 static void test_own_frames(void **state)
 {
@@ -729,19 +863,25 @@ int main(void)
         cmocka_unit_test_teardown(test_one_long_frame, teardown),
         cmocka_unit_test_teardown(test_without_segmentation, teardown),
         cmocka_unit_test_teardown(test_runs_end, teardown),
+        cmocka_unit_test_teardown(test_kept_apart, teardown),
+        cmocka_unit_test_teardown(test_dropped_below, teardown),
         cmocka_unit_test_teardown(test_wrong_stays_wrong, teardown),
         cmocka_unit_test_teardown(test_other_frames, teardown),
         cmocka_unit_test_teardown(test_short, teardown),
         cmocka_unit_test_teardown(test_tags, teardown),
+        cmocka_unit_test_teardown(test_other_tags, teardown),
         cmocka_unit_test_teardown(test_long, teardown),
         cmocka_unit_test_teardown(test_other_numbers, teardown),
         cmocka_unit_test_teardown(test_damage, teardown),
         cmocka_unit_test_teardown(test_unusable, teardown),
+        cmocka_unit_test_teardown(test_short_tcp, teardown),
+        cmocka_unit_test_teardown(test_error_of_another_frame, teardown),
         cmocka_unit_test_teardown(test_open_checksum, teardown),
         cmocka_unit_test_teardown(test_what_it_is, teardown),
         cmocka_unit_test_teardown(test_mtu, teardown),
         cmocka_unit_test_teardown(test_refusals, teardown),
         cmocka_unit_test_teardown(test_link, teardown),
+        cmocka_unit_test_teardown(test_made_anew, teardown),
         cmocka_unit_test_teardown(test_own_frames, teardown),
         cmocka_unit_test_teardown(test_queues, teardown),
         cmocka_unit_test_teardown(test_slots, teardown),
