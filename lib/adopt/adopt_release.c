@@ -18,7 +18,7 @@ struct give_back {
 static int give_back_mapping(const struct vma *v, void *arg)
 {
     struct give_back *g = arg;
-    uint64_t bytes = v->end - v->start, start, end;
+    uint64_t bytes = v->end - v->start, start, end, from;
 
     if (!adopt_is_ours(v))
         return 0;
@@ -31,11 +31,14 @@ static int give_back_mapping(const struct vma *v, void *arg)
     interval_widen(&adopt.held, v->offset, v->offset + bytes, &start, &end);
     g->low = min_of(g->low, start);
     g->high = max_of(g->high, end);
+    from = start;
     start = v->start + (start - v->offset);
     end = v->start + (end - v->offset);
-    if (g->how == GIVE_VIEW || adopt_move_out(start, end, v)) {
+    if (g->how == GIVE_VIEW || adopt_move_out(&start, end, v)) {
         g->kept = adopt.made_views = adopt.has_views = true;
+        /* What is anonymous already may have been written to since. */
         adopt_make_view(start, end, v);
+        adopt_punch(from, v->offset + (start - v->start) - from);
     }
     return 0;
 }
@@ -59,8 +62,7 @@ void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length, enum adopt
         vma_each_file(give_back_mapping, &g);
     }
     if (!g.kept)
-        raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, g.low,
-                      g.high - g.low);
+        adopt_punch(g.low, g.high - g.low);
 }
 
 struct release {
@@ -91,12 +93,12 @@ static void release_held(struct adopt_lease *l, enum adopt_give how)
  * registration that failed half-way. */
 static void restore_view(const struct vma *v, uint64_t start, uint64_t end)
 {
-    uint64_t offset = v->offset + (start - v->start);
+    uint64_t offset = v->offset + (start - v->start), bytes = end - start;
 
-    if (adopt_move_out(start, end, v) || !adopt_is_of_memfd(v) ||
-        interval_any(&adopt.held, offset, offset + (end - start)))
+    if (adopt_move_out(&start, end, v) || !adopt_is_of_memfd(v) ||
+        interval_any(&adopt.held, offset, offset + bytes))
         return;
-    raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, end - start);
+    adopt_punch(offset, bytes);
 }
 
 static void restore_views(uint64_t start, uint64_t end)

@@ -113,9 +113,9 @@ long uffd_move(uint64_t to, uint64_t from, uint64_t len, uint64_t *moved);
  * userfaultfd; -EAGAIN: the daemon did not stop copying; or another negative errno.
  */
 int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t offset);
-/* Makes [start, end), inside the mapping v of a memfd of ours, anonymous again. 0, or a negative
- * errno after which a part may be anonymous. */
-int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v);
+/* Makes [*start, end), inside the mapping v of a memfd of ours, anonymous again, and sets *start to
+ * the end of what is anonymous now. 0, or a negative errno where that is not all. */
+int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v);
 /* Makes [start, end) of a shared mapping v of the memfd a private view of it. */
 int adopt_make_view(uint64_t start, uint64_t end, const struct vma *v);
 /* Bytes in [start, end) that have no page yet; stops counting above `enough`. */
@@ -152,6 +152,13 @@ void huge_page_make(uint64_t offset);
  */
 enum adopt_give { GIVE_BACK, GIVE_VIEW };
 void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length, enum adopt_give how);
+
+/* Frees these bytes of the memfd. */
+static inline void adopt_punch(uint64_t offset, uint64_t bytes)
+{
+    if (bytes)
+        raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
+}
 
 /* Whether the daemon copies any of [start, end). */
 static inline bool adopt_is_copied(uint64_t start, uint64_t end)

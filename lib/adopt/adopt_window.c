@@ -157,7 +157,7 @@ static long move_window_in(const struct window *w)
         if (moved)
             uffd_move(w->start, adopt.scratch, moved, &back);
         uffd_release(w->start, w->len);
-        raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, w->offset, w->len);
+        adopt_punch(w->offset, w->len);
     }
     if (w->check_pins)
         raw_madvise(adopt.scratch, ADOPT_WINDOW, MADV_DONTNEED);
@@ -336,25 +336,27 @@ static long move_window_out(struct window *w, bool in_memfd)
     return err;
 }
 
-int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
+int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v)
 {
-    bool guarded = adopt_is_copied(start, end);
+    bool guarded = adopt_is_copied(*start, end);
     struct window w = {.prot = vma_prot(v)};
     struct numa_policy policy;
     long err = 0;
 
-    for (uint64_t at = start; at < end && !err; at += w.len) {
+    while (*start < end && !err) {
         uint64_t signals;
 
-        set_window(&w, at, end, v->offset + (at - v->start), guarded);
+        set_window(&w, *start, end, v->offset + (*start - v->start), guarded);
         if (!stop_copying(w.start, w.len, &w.until))
             return -EAGAIN;
-        numa_policy_begin(&policy, at);
+        numa_policy_begin(&policy, w.start);
         signals = block_signals();
         err = move_window_out(&w, adopt_is_ours(v));
         restore_signals(signals);
         numa_policy_end(&policy);
         resume_copying(w.until);
+        if (!err)
+            *start += w.len;
     }
     return (int)err;
 }

@@ -439,6 +439,47 @@ static void the_daemon_stands_still(void **state)
     unmap(p, 64 * KIB);
 }
 
+static uint8_t *copied_to;
+
+/* Stands still once; then the daemon copies something, and refuses. */
+static int64_t stop_once(void)
+{
+    if (!stops++)
+        return INT64_C(1) << 40;
+    *copied_to = 7;
+    return -EAGAIN;
+}
+
+/* Memory is given back in parts, and the daemon copies between them. What it has copied to the
+ * parts that are plain memory again stays, when the others cannot become that. */
+static void given_back_by_half(void **state)
+{
+    const size_t len = 768 * KIB;
+    uint64_t before = memfd_bytes();
+    uint8_t *p = anonymous(len);
+    struct adopt_lease copied, l;
+
+    assert_int_equal(acquire(&l, p, len), CTL_MR_ADOPTED);
+    adopt_note_copied(&copied, (uintptr_t)p, len);
+    copied_to = p;
+    p[1] = p[len - 1] = 8;
+    stops = goes = 0;
+    adopt.config.stop = stop_once;
+    adopt.config.go = go;
+    adopt_release(&l);
+    adopt.config.stop = NULL;
+    assert_int_equal(stops, 2);
+    assert_int_equal(goes, 1);
+    assert_int_equal(p[0], 7);
+    assert_int_equal(p[1], 8);
+    assert_int_equal(p[len - 1], 8);
+    assert_true(is_plain(p));
+    assert_true(is_view(p + len - 1));
+    assert_true(memfd_bytes() - before < len);
+    adopt_release(&copied);
+    unmap(p, len);
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
@@ -458,6 +499,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(grown_while_registered),
         cmocka_unit_test(half_of_the_mappings_are_left),
         cmocka_unit_test(the_daemon_stands_still),
+        cmocka_unit_test(given_back_by_half),
     };
 
     if (!kit_can_adopt(argc))
