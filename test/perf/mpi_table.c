@@ -9,7 +9,9 @@
  * measurement doubles the number of operations until they take SECONDS.
  *
  * Each message starts and ends with the operation's number, which the receiver compares. All its
- * bytes are compared before the measurement. A rank that finds wrong data ends the program.
+ * bytes are compared before the measurement. No message is like one of an earlier measurement, or
+ * like memory that nothing was written to. A rank that finds wrong data says what there is, and
+ * ends the program.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -21,6 +23,7 @@
 #define BATCH_MAX (1 << 20)
 
 static int rank, ranks, next, before;
+static unsigned measurement; /* from 1 on */
 
 /* What a pattern works on: memory for `bytes` to and from each rank. */
 struct work {
@@ -46,12 +49,12 @@ static void *at(char *memory, const struct work *w, int index)
 
 static char byte_of(int from, uint64_t number, size_t i)
 {
-    return (char)(i % 251 + (size_t)from * 7 + number);
+    return (char)(i % 251 + (size_t)from * 7 + number + measurement * 31);
 }
 
 static uint64_t number_of(int from, uint64_t number)
 {
-    return number << 8 | (uint64_t)from;
+    return (uint64_t)measurement << 48 | number << 8 | (uint64_t)from;
 }
 
 static void stamp(char *message, size_t bytes, int from, uint64_t number)
@@ -62,13 +65,17 @@ static void stamp(char *message, size_t bytes, int from, uint64_t number)
     memcpy(message + bytes - sizeof(value), &value, sizeof(value));
 }
 
-static void check_stamp(const char *message, size_t bytes, int from, uint64_t number)
+static int has_stamp(const char *message, size_t bytes, int from, uint64_t number)
 {
     uint64_t value = number_of(from, number);
 
-    must(!memcmp(message, &value, sizeof(value)) &&
-             !memcmp(message + bytes - sizeof(value), &value, sizeof(value)),
-         "the number of a message");
+    return !memcmp(message, &value, sizeof(value)) &&
+           !memcmp(message + bytes - sizeof(value), &value, sizeof(value));
+}
+
+static void check_stamp(const char *message, size_t bytes, int from, uint64_t number)
+{
+    must(has_stamp(message, bytes, from, number), "the number of a message");
 }
 
 static void fill(char *message, size_t bytes, int from, uint64_t number)
@@ -78,15 +85,36 @@ static void fill(char *message, size_t bytes, int from, uint64_t number)
     stamp(message, bytes, from, number);
 }
 
+/* Of the bytes between the numbers. Returns how many are wrong. */
+static size_t compare(const char *message, size_t bytes, int from, uint64_t number, int print)
+{
+    size_t first = 0, last = 0, wrong = 0, zeros = 0;
+
+    for (size_t i = sizeof(uint64_t); i + sizeof(uint64_t) < bytes; i++) {
+        if (message[i] == byte_of(from, number, i))
+            continue;
+        first = wrong++ ? first : i;
+        last = i;
+        zeros += !message[i];
+    }
+    if (print)
+        fprintf(stderr,
+                "rank %d: %zu of %zu bytes from rank %d at %p are wrong, %zu of them zeros: from "
+                "byte %zu, %d, to byte %zu, %d; the numbers are %s\n",
+                rank, wrong, bytes, from, (const void *)message, zeros, first, message[first], last,
+                message[last], has_stamp(message, bytes, from, number) ? "right" : "wrong");
+    return wrong;
+}
+
+/* Says what is wrong, and whether it still is a second later. */
 static void check_all(const char *message, size_t bytes, int from, uint64_t number)
 {
-    check_stamp(message, bytes, from, number);
-    for (size_t i = sizeof(uint64_t); i + sizeof(uint64_t) < bytes; i++)
-        if (message[i] != byte_of(from, number, i)) {
-            fprintf(stderr, "rank %d: at %p: byte %zu of %zu from rank %d is %d, not %d\n", rank,
-                    (const void *)message, i, bytes, from, message[i], byte_of(from, number, i));
-            must(0, "a byte of a message");
-        }
+    if (has_stamp(message, bytes, from, number) && !compare(message, bytes, from, number, 0))
+        return;
+    compare(message, bytes, from, number, 1);
+    sleep(1);
+    compare(message, bytes, from, number, 1);
+    must(0, "a message");
 }
 
 /* ---- the patterns: operations number `first` to first + count - 1 ---- */
@@ -245,6 +273,7 @@ static void measure(const struct pattern *p, size_t bytes, double seconds)
     uint64_t first = 0, count, wanted = 1;
     double passed;
 
+    measurement++;
     work_begin(&w, p, bytes);
     p->run(&w, first++, 1, check_all); /* connects, too */
     do {
