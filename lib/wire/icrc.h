@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "frame.h"
 
 /** The network header in front of the BTH, and with it which fields the ICRC takes as ones. */
@@ -87,6 +88,33 @@ void icrc_seal_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f, un
  *     short to have one.
  */
 bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
+
+/**
+ * By what a packet's ICRC differs from the right one.
+ *
+ * @param kind  The network header's kind.
+ * @param l3  The first byte of the network header.
+ * @param len  Bytes from there to the last pad byte; four more follow.
+ * @return  0 when it is right; for icrc_seal_wrong().
+ */
+static inline uint32_t icrc_error(enum icrc_l3 kind, const uint8_t *l3, size_t len)
+{
+    return get_be32(l3 + len) ^ __builtin_bswap32(icrc_compute(kind, l3, len));
+}
+
+/**
+ * icrc_seal() for a packet that was changed: a wrong ICRC is as wrong as it was.
+ *
+ * @param kind  The network header's kind.
+ * @param l3  The first byte of the network header.
+ * @param len  Bytes from there to the last pad byte; there is room for four more.
+ * @param error  What icrc_error() was before the change.
+ */
+static inline void icrc_seal_wrong(enum icrc_l3 kind, uint8_t *l3, size_t len, uint32_t error)
+{
+    icrc_seal(kind, l3, len);
+    put_be32(l3 + len, get_be32(l3 + len) ^ error);
+}
 
 /**
  * Bytes of the network headers before the BTH.

@@ -61,17 +61,14 @@ void packet_write_lengths(uint8_t *frame, const struct packet_layout *l, uint32_
 
 void packet_renumber(uint8_t *frame, uint32_t len, const struct packet_layout *l, uint16_t id)
 {
-    uint8_t *l3 = frame + l->l3, *icrc = frame + len - 4;
+    uint8_t *l3 = frame + l->l3;
     size_t covered = len - l->l3 - 4;
-    uint32_t wrong = get_be32(icrc);
+    uint32_t error = icrc_error(ICRC_IPV4, l3, covered);
 
-    icrc_seal(ICRC_IPV4, l3, covered);
-    wrong ^= get_be32(icrc);
     put_be16(l3 + 4, id);
     put_be16(l3 + 10, 0);
     put_be16(l3 + 10, (uint16_t)~ipv4_sum(l3));
-    icrc_seal(ICRC_IPV4, l3, covered);
-    put_be32(icrc, get_be32(icrc) ^ wrong);
+    icrc_seal_wrong(ICRC_IPV4, l3, covered, error);
 }
 
 uint16_t packet_pseudo_sum(const uint8_t *frame, const struct packet_layout *l)

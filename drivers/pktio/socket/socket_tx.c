@@ -139,20 +139,13 @@ static void seal(struct socket_port *s, uint16_t slot, uint16_t sport, uint16_t 
 {
     struct layout l;
     size_t covered;
-    uint8_t *icrc;
-    uint32_t wrong = 0;
+    uint32_t error;
 
     find_layout(s, slot, &l);
     covered = s->slots.len[slot] - ETH_LEN - 4;
-    icrc = l.l3 + covered;
-    if (!s->slots.omitted[slot]) {
-        wrong = get_be32(icrc);
-        icrc_seal(l.kind, l.l3, covered);
-        wrong ^= get_be32(icrc);
-    }
+    error = s->slots.omitted[slot] ? 0 : icrc_error(l.kind, l.l3, covered);
     write_headers(&l, sport, id);
-    icrc_seal(l.kind, l.l3, covered);
-    put_be32(icrc, get_be32(icrc) ^ wrong);
+    icrc_seal_wrong(l.kind, l.l3, covered, error);
     s->slots.omitted[slot] = false;
 }
 
