@@ -3,6 +3,8 @@
 #ifndef UROCED_CONFIG_H
 #define UROCED_CONFIG_H
 
+#include <string.h>
+
 #include "device.h"
 
 #define CONFIG_PORTS_MAX        16
@@ -57,6 +59,22 @@ struct uroced_port {
     char fault[CONFIG_FAULTS_MAX][INJECT_TEXT_MAX]; /* rules for it */
     unsigned faults;
 };
+
+static inline bool port_is_socket(const struct uroced_port *p)
+{
+    return !strcmp(p->device, CONFIG_DEVICE_SOCKET);
+}
+
+/* Over packet sockets, without DPDK. */
+static inline bool port_is_packet(const struct uroced_port *p)
+{
+    return !strncmp(p->device, CONFIG_DEVICE_PACKET, strlen(CONFIG_DEVICE_PACKET));
+}
+
+static inline bool port_is_loopback(const struct uroced_port *p)
+{
+    return !strcmp(p->device, CONFIG_DEVICE_LOOPBACK);
+}
 
 struct uroced_config {
     char socket[108];      /* "": the default path */

@@ -234,16 +234,15 @@ static int check_socket(struct reader *r)
 static int choose_addresses(struct reader *r)
 {
     struct uroced_port *p = r->port;
-    bool loopback = !strcmp(p->device, CONFIG_DEVICE_LOOPBACK);
+    bool loopback = port_is_loopback(p);
 
-    if (p->flow_control && (loopback || !strcmp(p->device, CONFIG_DEVICE_SOCKET))) {
+    if (p->flow_control && (loopback || port_is_socket(p))) {
         r->key = "flow_control";
         return config_fail(r, "is for ports with a link: no pause frame reaches this device");
     }
-    if (!strcmp(p->device, CONFIG_DEVICE_SOCKET))
+    if (port_is_socket(p))
         return check_socket(r);
-    if (p->no_segmentation &&
-        strncmp(p->device, CONFIG_DEVICE_PACKET, strlen(CONFIG_DEVICE_PACKET))) {
+    if (p->no_segmentation && !port_is_packet(p)) {
         r->key = "segmentation";
         return config_fail(r, "is for the devices socket and packet alone");
     }

@@ -40,22 +40,6 @@ struct port_attach_config {
  */
 int port_attach(const struct port_attach_config *c, struct kernel_follow **follow);
 
-static inline bool port_is_socket(const struct uroced_port *p)
-{
-    return !strcmp(p->device, CONFIG_DEVICE_SOCKET);
-}
-
-/* Over packet sockets, without DPDK. */
-static inline bool port_is_packet(const struct uroced_port *p)
-{
-    return !strncmp(p->device, CONFIG_DEVICE_PACKET, strlen(CONFIG_DEVICE_PACKET));
-}
-
-static inline bool port_is_loopback(const struct uroced_port *p)
-{
-    return !strcmp(p->device, CONFIG_DEVICE_LOOPBACK);
-}
-
 /* "0000:03:00.0" and the like. The name of a virtual device has no colon before its first comma. */
 static inline bool port_is_pci(const struct uroced_port *p)
 {
