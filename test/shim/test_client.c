@@ -384,20 +384,17 @@ static void *deregister(void *arg)
     return NULL;
 }
 
-static bool takes_regions(void)
+/* As threads that register a region: waits for the lock, three times. */
+static void *take_regions(void *arg)
 {
-    struct timespec limit;
+    atomic_uint *taken = arg;
 
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_nsec += 5000000;
-    if (limit.tv_nsec >= 1000000000) {
-        limit.tv_nsec -= 1000000000;
-        limit.tv_sec++;
+    while (atomic_load(taken) < 3) {
+        pthread_mutex_lock(&mr_mutex);
+        atomic_fetch_add(taken, 1);
+        pthread_mutex_unlock(&mr_mutex);
     }
-    if (pthread_mutex_timedlock(&mr_mutex, &limit))
-        return false;
-    pthread_mutex_unlock(&mr_mutex);
-    return true;
+    return NULL;
 }
 
 /* While the daemon waits for one region, others can be registered, and the program can fork. And
@@ -407,22 +404,22 @@ static void deregistration_holds_no_lock(void **state)
     struct client *client = calloc(1, sizeof(*client));
     struct deregistration d = {.client = client};
     struct said s;
-    unsigned taken = 0;
-    pthread_t thread;
+    atomic_uint taken = 0;
+    pthread_t thread, taker;
     void *result;
 
     said_open(&s);
     client->conn = s.conn;
     pthread_mutex_init(&client->conn.lock, NULL);
     assert_int_equal(pthread_create(&thread, NULL, deregister, &d), 0);
-    for (unsigned i = 0; i < 300 && taken < 3; i++) {
-        assert_true(answer(&s, -EAGAIN));
-        taken += takes_regions(); /* unless the next request has been sent already */
-        if (!i)
-            pthread_cancel(thread);
-    }
-    assert_int_equal(taken, 3);
+    assert_true(answer(&s, -EAGAIN));
+    pthread_cancel(thread);
+    assert_int_equal(pthread_create(&taker, NULL, take_regions, &taken), 0);
+    for (unsigned i = 0; i < 3000 && atomic_load(&taken) < 3; i++)
+        assert_true(answer(&s, -EAGAIN)); /* between two requests the lock is free */
+    assert_int_equal(atomic_load(&taken), 3);
     assert_true(answer(&s, 0));
+    pthread_join(taker, NULL);
     pthread_join(thread, &result);
     assert_null(result);
     assert_int_equal(d.err, 0);
