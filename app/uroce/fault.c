@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `uroce fault`: adds, lists and removes the daemon's rules that make packets and calls go wrong. */
+/* `uroce fault`: adds, lists and removes the daemon's rules that make packets and calls go wrong.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,28 +23,41 @@ struct arguments {
 
 static void usage(FILE *out)
 {
-    fputs("usage: uroce fault add RULE... [--socket PATH]\n"
-          "       uroce fault now qp_error qp N [device NAME] [--socket PATH]\n"
-          "       uroce fault now event NAME [device NAME] [--socket PATH]\n"
-          "       uroce fault list [--socket PATH] [--json]\n"
-          "       uroce fault remove N|all [--socket PATH]\n"
-          "\nA rule is what becomes of a packet, and then which packets, in any order:\n"
-          "  drop | duplicate | corrupt [payload|header] [sealed] | mark | delay TIME | reorder N |\n"
-          "  nak rnr|sequence|invalid_request|remote_access|remote_operational\n"
-          "  rx, tx                  received or sent by the port; both without\n"
-          "  device NAME             of one device\n"
-          "  opcode NAME[,NAME...]   as uroce dissect names them: RC_ACK, RC_READ_*\n"
-          "  qp N                    to this queue pair\n"
-          "  psn N | psn FIRST-LAST  of these PSNs\n"
-          "  sport N                 from this UDP source port\n"
-          "  nth N                   every Nth of them\n"
-          "  count N                 the first N of these\n"
-          "  chance P, seed S        each with this probability, by this sequence\n"
-          "  after TIME, for TIME    from then on, and for how long: 20us, 5ms, 3s\n"
-          "\nOr a link that is down: link_down [after TIME] [for TIME]\n"
-          "Or a call that fails: fail VERB ERROR [program NAME], such as fail reg_mr ENOMEM nth 3\n"
-          "\nOnly root and the user who runs uroced may add and remove rules.\n",
-          out);
+    fputs(
+        "usage: uroce fault add RULE... [--socket PATH]\n"
+        "       uroce fault now qp_error qp N [device NAME] [--socket PATH]\n"
+        "       uroce fault now event NAME [device NAME] [--socket PATH]\n"
+        "       uroce fault now daemon_death [--socket PATH]\n"
+        "       uroce fault list [--socket PATH] [--json]\n"
+        "       uroce fault remove N|all [--socket PATH]\n"
+        "\nA rule is what becomes of a packet, and then which packets, in any order:\n"
+        "  drop | duplicate | corrupt [payload|header] [sealed] | mark | delay TIME | reorder N |\n"
+        "  nak rnr|sequence|invalid_request|remote_access|remote_operational\n"
+        "  rx, tx                  received or sent by the port; both without\n"
+        "  device NAME             of one device\n"
+        "  opcode NAME[,NAME...]   as uroce dissect names them: RC_ACK, RC_READ_*\n"
+        "  peer ADDRESS            from or to this address\n"
+        "  program NAME            with rx: for a queue pair of this program\n"
+        "  qp N                    to this queue pair\n"
+        "  psn N | psn FIRST-LAST  of these PSNs\n"
+        "  sport N                 from this UDP source port\n"
+        "  nth N                   every Nth of them\n"
+        "  count N                 the first N of these\n"
+        "  chance P, seed S        each with this probability, by this sequence\n"
+        "  after TIME, for TIME    from then on, and for how long: 20us, 5ms, 3s\n"
+        "\nOr a link that is down: link_down [after TIME] [for TIME]\n"
+        "Or a call that fails: fail VERB ERROR [program NAME], such as fail reg_mr ENOMEM nth 3\n"
+        "Or a work request that fails: complete STATUS [operation NAME] [program NAME] [qp N],\n"
+        "  such as complete retry_exc_err operation write count 1\n"
+        "\nOnly root and the user who runs uroced may add and remove rules.\n",
+        out);
+}
+
+/* Without an answer: the daemon did what it was asked to. */
+static bool has_died(const struct arguments *a, int err)
+{
+    return (err == -ECONNRESET || err == -EPIPE) && a->words > 1 && !strcmp(a->word[0], "now") &&
+           !strcmp(a->word[1], "daemon_death");
 }
 
 /* 0: m is the daemon's answer, with a good status; else the reason is on stderr. */
@@ -65,6 +79,8 @@ static int request(const struct arguments *a, struct ctl_msg *m)
     close(sock);
     while (nfds)
         close(fds[--nfds]);
+    if (has_died(a, err))
+        return 0;
     if (!err)
         err = m->status;
     m->fault.text[sizeof(m->fault.text) - 1] = '\0';

@@ -133,6 +133,8 @@ static struct inject_live *choose(struct port_inject *pi, struct inject_packet *
     }
     if (!pi->rules || !inject_read(p, f))
         return NULL;
+    if (p->direction == INJECT_RX)
+        p->program = engine_program_of(pi->port->engine, p->dest_qpn);
     for (unsigned i = 0; i < pi->rules; i++) {
         live = pi->rule[i];
         if (live->rule.act != INJECT_LINK_DOWN &&

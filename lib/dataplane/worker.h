@@ -13,8 +13,8 @@
  * worker_lend.c the state of a worker that sleeps, for the control thread;
  * worker_notify.c notifications and worker_host(); worker_forward.c forwarding and the group's
  * rings; worker_wake.c worker_kick(); worker_call.c functions that a worker runs, and contexts;
- * worker_qp.c slots and migration; port_inject.c frames that rules spoil; worker_fault.c mapped
- * memory that fails; worker_admin.c all others.
+ * worker_qp.c slots and migration; port_inject.c frames that rules spoil, port_judge.c work
+ * requests that they fail; worker_fault.c mapped memory that fails; worker_admin.c all others.
  */
 #ifndef UROCE_WORKER_H
 #define UROCE_WORKER_H
@@ -45,6 +45,7 @@ struct worker_port {
     struct worker_port *first; /**< the part whose worker serves the port's IP host */
     struct engine *engine;
     struct port_inject *inject; /**< NULL: it has never had a rule */
+    struct port_judge *judge;   /**< NULL: it has never had a rule for work requests */
     struct mr_table *mrs;       /**< the port's regions, for worker_guard_memory(); or NULL */
     struct waker_source source; /**< fd -1: nothing to watch */
     bool must_poll;             /**< frames arrive without a wakeup */

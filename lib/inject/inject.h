@@ -15,6 +15,7 @@
 
 #include "common.h"
 #include "frame.h"
+#include "gid.h"
 #include "psn.h"
 
 #define INJECT_TEXT_MAX    256 /**< bytes of a rule, with the terminator */
@@ -39,8 +40,10 @@ enum inject_act {
     INJECT_NAK, /**< an ACK becomes a NAK */
     INJECT_LINK_DOWN,
     INJECT_FAIL,
+    INJECT_COMPLETE, /**< a work request fails with a status, and is not sent */
     INJECT_QP_ERROR,
     INJECT_EVENT,
+    INJECT_DAEMON_DEATH,
     INJECT_ACTS
 };
 
@@ -50,6 +53,7 @@ enum inject_kind {
     INJECT_OF_CALLS = 1 << 1,
     INJECT_NOW = 1 << 2, /**< nothing is waited for: no rule */
     INJECT_OF_LINKS = 1 << 3,
+    INJECT_OF_REQUESTS = 1 << 4, /**< work requests of send queues */
 };
 
 /** Calls that a rule can let fail: inject_verbs.def. */
@@ -74,7 +78,9 @@ struct inject_rule {
     bool by_opcode;
     uint64_t opcode[4]; /**< by_opcode: a bit for each */
     bool by_qp, by_psn;
-    uint32_t qp; /**< by_qp: the destination; INJECT_QP_ERROR: the queue pair */
+    uint32_t qp; /**< by_qp: the destination of packets, else the queue pair itself */
+    bool by_peer;
+    union gid peer; /**< by_peer: the address at the other end */
     bool by_sport;
     uint16_t sport;          /**< by_sport: UDP's source port */
     uint32_t psn, psn_count; /**< by_psn: the first, and how many */
@@ -91,7 +97,9 @@ struct inject_rule {
     uint8_t syndrome;      /**< INJECT_NAK: of the AETH */
     enum inject_verb verb; /**< INJECT_FAIL */
     int error;             /**< INJECT_FAIL: a positive errno */
-    char program[INJECT_PROGRAM_MAX]; /**< INJECT_FAIL: the caller's name; "": any */
+    uint8_t status;        /**< INJECT_COMPLETE: of enum ibv_wc_status */
+    uint32_t operations;   /**< INJECT_COMPLETE: a bit for each of enum ibv_wr_opcode; 0: all */
+    char program[INJECT_PROGRAM_MAX]; /**< whose call, queue pair or packet it is; "": anyone's */
     uint32_t event;                   /**< INJECT_EVENT: of enum ibv_event_type */
 };
 
@@ -110,6 +118,15 @@ struct inject_packet {
     uint16_t sport; /**< 0: not over UDP */
     uint32_t dest_qpn;
     uint32_t psn;
+    union gid peer;      /**< received: the source; else the destination */
+    const char *program; /**< whose queue pair it is for; NULL: not known */
+};
+
+/** A work request of a send queue, as far as rules look at it. */
+struct inject_request {
+    uint32_t qpn;
+    uint8_t operation; /**< of enum ibv_wr_opcode, or none of these */
+    const char *program;
 };
 
 /** A call of a program, as far as rules look at it. */
@@ -213,12 +230,24 @@ static inline bool inject_verb_has_device(enum inject_verb verb)
 bool inject_decide_call(const struct inject_rule *rule, struct inject_hits *hits,
                         const struct inject_call *c, ns_t age);
 
+/**
+ * Compare a work request with a rule, and count. Any thread.
+ *
+ * @param rule  The rule; INJECT_COMPLETE.
+ * @param hits  What the rule has done: `acted` is the caller's to count.
+ * @param r  The work request.
+ * @param age  How long ago the rule was made.
+ * @return  True: the work request is to fail.
+ */
+bool inject_decide_request(const struct inject_rule *rule, struct inject_hits *hits,
+                           const struct inject_request *r, ns_t age);
+
 /* ---- inject_frame.c ---- */
 
 /**
  * What rules look at in a frame. Any thread.
  *
- * @param p  Set if it is RoCE; but for the direction.
+ * @param p  Set if it is RoCE; but for the program, and the direction, which is there before.
  * @param f  The frame, received or complete otherwise.
  * @return  False: it is no RoCE frame, or has an error.
  */

@@ -27,6 +27,7 @@ bool inject_read(struct inject_packet *p, const struct frame *f)
     p->sport = v.udp_sport;
     p->dest_qpn = pkt.dest_qpn;
     p->psn = pkt.psn.v;
+    p->peer = p->direction == INJECT_RX ? v.sgid : v.dgid;
     return true;
 }
 

@@ -6,6 +6,11 @@
 #include "opcode.h"
 #include "random.h"
 
+static bool is_of(const struct inject_rule *rule, const char *program)
+{
+    return !rule->program[0] || (program && !strcmp(rule->program, program));
+}
+
 bool inject_matches(const struct inject_rule *rule, const struct inject_packet *p)
 {
     if (rule->directions && !(rule->directions & p->direction))
@@ -17,6 +22,10 @@ bool inject_matches(const struct inject_rule *rule, const struct inject_packet *
     if (rule->by_qp && rule->qp != p->dest_qpn)
         return false;
     if (rule->by_sport && rule->sport != p->sport)
+        return false;
+    if (rule->by_peer && !gid_eq(&rule->peer, &p->peer))
+        return false;
+    if (!is_of(rule, p->program))
         return false;
     return !rule->by_psn || ((p->psn - rule->psn) & PSN_MASK) < rule->psn_count;
 }
@@ -82,6 +91,16 @@ bool inject_decide_call(const struct inject_rule *rule, struct inject_hits *hits
 {
     uint64_t index;
 
-    return inject_is_its_time(rule, age) && rule->verb == c->verb &&
-           (!rule->program[0] || !strcmp(rule->program, c->program)) && pick(rule, hits, &index);
+    return inject_is_its_time(rule, age) && rule->verb == c->verb && is_of(rule, c->program) &&
+           pick(rule, hits, &index);
+}
+
+bool inject_decide_request(const struct inject_rule *rule, struct inject_hits *hits,
+                           const struct inject_request *r, ns_t age)
+{
+    uint64_t index;
+
+    return inject_is_its_time(rule, age) && (!rule->by_qp || rule->qp == r->qpn) &&
+           (!rule->operations || (r->operation < 32 && (rule->operations >> r->operation & 1))) &&
+           is_of(rule, r->program) && pick(rule, hits, &index);
 }

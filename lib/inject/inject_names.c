@@ -44,11 +44,25 @@ static const struct inject_name events[] = {
     {"client_reregister", 17}, {"gid_change", 18},  {NULL, 0},
 };
 
+/* Values of enum ibv_wc_status: errors that a work request of a send queue can have. */
+static const struct inject_name statuses[] = {
+    {"loc_len_err", 1},        {"loc_qp_op_err", 2},  {"loc_prot_err", 4},
+    {"mw_bind_err", 6},        {"bad_resp_err", 7},   {"rem_inv_req_err", 9},
+    {"rem_access_err", 10},    {"rem_op_err", 11},    {"retry_exc_err", 12},
+    {"rnr_retry_exc_err", 13}, {"rem_abort_err", 16}, {"fatal_err", 19},
+    {"resp_timeout_err", 20},  {"general_err", 21},   {NULL, 0},
+};
+
+/* Values of enum ibv_wr_opcode. */
+static const struct inject_name operations[] = {
+    {"write", 0},   {"write_imm", 1},     {"send", 2},      {"send_imm", 3}, {"read", 4},
+    {"cmp_swp", 5}, {"fetch_add", 6},     {"local_inv", 7}, {"bind_mw", 8},  {"send_inv", 9},
+    {"flush", 14},  {"atomic_write", 15}, {NULL, 0},
+};
+
 const struct inject_name *const inject_names[INJECT_NAME_KINDS] = {
-    [INJECT_ERRORS] = errors,
-    [INJECT_NAKS] = naks,
-    [INJECT_VERBS] = verbs,
-    [INJECT_EVENTS] = events,
+    [INJECT_ERRORS] = errors, [INJECT_NAKS] = naks,         [INJECT_VERBS] = verbs,
+    [INJECT_EVENTS] = events, [INJECT_STATUSES] = statuses, [INJECT_OPERATIONS] = operations,
 };
 
 bool inject_find_name(enum inject_name_kind kind, const char *text, int *value)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of errors, NAKs, verbs and events: for lib/inject and its tests alone. */
+/* Names of errors, NAKs, verbs, events, statuses and operations: for lib/inject and its tests
+ * alone. */
 #ifndef UROCE_INJECT_NAMES_H
 #define UROCE_INJECT_NAMES_H
 
@@ -15,6 +16,8 @@ enum inject_name_kind {
     INJECT_NAKS,
     INJECT_VERBS,
     INJECT_EVENTS,
+    INJECT_STATUSES,
+    INJECT_OPERATIONS,
     INJECT_NAME_KINDS
 };
 

@@ -216,6 +216,37 @@ static int sport_word(struct parse *p)
     return err;
 }
 
+static int peer_word(struct parse *p)
+{
+    const char *value;
+    int err = take(p, &value);
+
+    p->rule->by_peer = true;
+    if (!err && gid_parse(&p->rule->peer, value))
+        err = refuse(p, value, "is no address: say 10.0.0.2 or fe80::1");
+    return err;
+}
+
+static int operation_word(struct parse *p)
+{
+    char name[INJECT_PROGRAM_MAX];
+    const char *value;
+    int err = take(p, &value), number;
+
+    while (!err) {
+        size_t len = strcspn(value, ",");
+
+        snprintf(name, sizeof(name), "%.*s", (int)len, value);
+        if (!inject_find_name(INJECT_OPERATIONS, name, &number))
+            return refuse(p, value, "is no operation: say write, send or read");
+        p->rule->operations |= UINT32_C(1) << number;
+        if (!value[len])
+            break;
+        value += len + 1;
+    }
+    return err;
+}
+
 static int program_word(struct parse *p)
 {
     const char *value;
@@ -228,9 +259,9 @@ static int program_word(struct parse *p)
     return err;
 }
 
-#define ANY   (INJECT_OF_LINKS | INJECT_OF_PACKETS | INJECT_OF_CALLS | INJECT_NOW)
-#define TIMED (INJECT_OF_LINKS | INJECT_OF_PACKETS | INJECT_OF_CALLS)
-#define RULES (INJECT_OF_PACKETS | INJECT_OF_CALLS)
+#define RULES (INJECT_OF_PACKETS | INJECT_OF_CALLS | INJECT_OF_REQUESTS)
+#define TIMED (INJECT_OF_LINKS | RULES)
+#define ANY   (INJECT_NOW | TIMED)
 
 static const struct {
     const char *name;
@@ -241,10 +272,12 @@ static const struct {
     {"tx", tx_word, INJECT_OF_PACKETS},
     {"device", device_word, ANY},
     {"opcode", opcode_word, INJECT_OF_PACKETS},
-    {"qp", qp_word, INJECT_OF_PACKETS | INJECT_NOW},
+    {"qp", qp_word, INJECT_OF_PACKETS | INJECT_OF_REQUESTS | INJECT_NOW},
     {"psn", psn_word, INJECT_OF_PACKETS},
     {"sport", sport_word, INJECT_OF_PACKETS},
-    {"program", program_word, INJECT_OF_CALLS},
+    {"peer", peer_word, INJECT_OF_PACKETS},
+    {"operation", operation_word, INJECT_OF_REQUESTS},
+    {"program", program_word, RULES},
     {"nth", nth_word, RULES},
     {"count", count_word, RULES},
     {"chance", chance_word, RULES},
@@ -298,6 +331,16 @@ static int fail_act(struct parse *p)
     return err ? err : take_name(p, INJECT_ERRORS, "is no error: say ENOMEM", &p->rule->error);
 }
 
+static int complete_act(struct parse *p)
+{
+    int value = 0,
+        err = take_name(p, INJECT_STATUSES,
+                        "is no status that a work request can have: say retry_exc_err", &value);
+
+    p->rule->status = (uint8_t)value;
+    return err;
+}
+
 static int event_act(struct parse *p)
 {
     int value = 0, err = take_name(p, INJECT_EVENTS, "is no event: say port_err", &value);
@@ -321,8 +364,10 @@ static const struct {
     [INJECT_NAK] = {"nak", nak_act, INJECT_OF_PACKETS},
     [INJECT_LINK_DOWN] = {"link_down", NULL, INJECT_OF_LINKS},
     [INJECT_FAIL] = {"fail", fail_act, INJECT_OF_CALLS},
+    [INJECT_COMPLETE] = {"complete", complete_act, INJECT_OF_REQUESTS},
     [INJECT_QP_ERROR] = {"qp_error", NULL, INJECT_NOW},
     [INJECT_EVENT] = {"event", event_act, INJECT_NOW},
+    [INJECT_DAEMON_DEATH] = {"daemon_death", NULL, INJECT_NOW},
 };
 
 enum inject_kind inject_kind_of(enum inject_act act)
@@ -336,7 +381,8 @@ static int read_act(struct parse *p)
         if (!strcmp(p->word[0], acts[i].name))
             p->rule->act = (enum inject_act)i;
     if (p->rule->act == INJECT_NOTHING)
-        return refuse(p, p->word[0], "is no action: say drop, delay, nak, link_down or fail");
+        return refuse(p, p->word[0],
+                      "is no action: say drop, delay, nak, link_down, fail or complete");
     return acts[p->rule->act].take ? acts[p->rule->act].take(p) : 0;
 }
 
@@ -364,8 +410,14 @@ static int check_whole(struct parse *p)
 
     if (is_qp_error && !p->rule->by_qp)
         return refuse(p, p->word[0], "needs a queue pair: say qp N");
-    if (p->rule->act == INJECT_EVENT && p->rule->by_qp)
+    if (inject_kind_of(p->rule->act) == INJECT_NOW && !is_qp_error && p->rule->by_qp)
         return refuse(p, "qp", "does not go with this action");
+    if (p->rule->act == INJECT_DAEMON_DEATH && p->rule->device[0])
+        return refuse(p, "device", "does not go with this action");
+    /* What is sent has the number of the receiver's queue pair alone. */
+    if (p->rule->program[0] && inject_kind_of(p->rule->act) == INJECT_OF_PACKETS &&
+        p->rule->directions != INJECT_RX)
+        return refuse(p, "program", "is known of packets that are received alone: say rx, too");
     return 0;
 }
 

@@ -15,8 +15,9 @@ struct work_queue {
     _Atomic uint32_t *prod; /**< the application's index */
     uint32_t size, stride;  /**< entries, a power of two; bytes */
     uint32_t max_sge,
-        max_inline; /**< at most QUEUE_MAX_SGE, QUEUE_MAX_INLINE, and what stride holds */
-    uint32_t cons;  /**< next entry to take: private */
+        max_inline;  /**< at most QUEUE_MAX_SGE, QUEUE_MAX_INLINE, and what stride holds */
+    uint32_t cons;   /**< next entry to take: private */
+    bool in_batches; /**< the engine's: entries may be taken many at a time */
 };
 
 /** A private copy of a WQE of a send queue; what follows the header lies in sge or inline_data. */

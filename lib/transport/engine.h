@@ -388,6 +388,39 @@ struct engine *engine_create(const struct engine_config *config);
 void engine_destroy(struct engine *e);
 
 /**
+ * What a work request of a send queue is to complete with, before it begins; see
+ * engine_judge_sends(). The engine's worker.
+ *
+ * @param ctx  What was given with it.
+ * @param qp  Whose work request it is.
+ * @param operation  Its opcode (enum sqe_op), as the application has written it.
+ * @return  WC_SUCCESS: it begins. An error of enum wc_status: it completes with that when all
+ *     before it are done, and nothing of it is sent.
+ */
+typedef uint8_t send_judge(void *ctx, const struct qp *qp, uint8_t operation);
+
+/**
+ * Have each work request of each send queue judged before it begins, one at a time: for faults on
+ * purpose. The engine's worker, not within a call into the engine; no queue pair is created or
+ * destroyed meanwhile.
+ *
+ * @param e  The engine.
+ * @param judge  Asked for each; NULL: none is asked, and it costs nothing.
+ * @param ctx  For judge.
+ */
+void engine_judge_sends(struct engine *e, send_judge *judge, void *ctx);
+
+/**
+ * The name of the program that has a queue pair. The worker of an engine of the device.
+ *
+ * @param e  The engine.
+ * @param qpn  The queue pair's number; from outside.
+ * @return  As qp_init.program has it, valid until the worker's next quiet point; "": not known;
+ *     NULL: there is no such queue pair.
+ */
+const char *engine_program_of(const struct engine *e, uint32_t qpn);
+
+/**
  * Receive frames. Completions are posted and host callbacks made before it returns. The worker.
  *
  * @param e  The engine.

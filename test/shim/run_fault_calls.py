@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
@@ -119,6 +120,55 @@ def nak(name, sentence):
     expect(row["acted"] == 1, row)
 
 
+def completes(status, number, command, operation):
+    """A work request of one program fails; the others' do not. Nothing else is wrong: the answer to why."""
+    program = command[0]
+    with rule(f"complete {status} program {program} operation {operation} nth 3 count 1") as row:
+        other = "ibv_srq_pingpong" if program != "ibv_srq_pingpong" else "ibv_xsrq_pingpong"
+        kit.run_pair(daemon, [other, "-g", "0", "-n", "100"])
+        try:
+            kit.run_pair(daemon, command)
+        except kit.Failure as failure:
+            expect(re.search(rf"status {number}\b|\({number}\)", str(failure)), failure)
+        else:
+            expect(False, "the transfer succeeds")
+        text = subprocess.run([daemon.build.uroce, "why", "--json", "--socket", daemon.socket, "code=98"],
+                              capture_output=True, text=True, timeout=20).stdout
+        expect("status_on_purpose" in text, text)
+        newest = json.loads(subprocess.run([daemon.build.uroce, "why", "--json", "--socket", daemon.socket, f"pid={program}"],
+                                           capture_output=True, text=True, timeout=20, check=True).stdout)
+        found = [i for i in newest if i["cause"] == "status_on_purpose"]
+        expect(found and found[0]["status_code"] == number, newest[:2])
+    expect(row["acted"] == 1 and row["matched"] >= 3, row)
+    kit.run_pair(daemon, command)
+
+
+def of_one_program():
+    """Packets for one program's queue pairs are dropped, another one's are not."""
+    with rule("drop rx program ibv_uc_pingpong") as row:
+        kit.run_pair(daemon, PINGPONG)
+        expect(not json.loads(must("list", "--json"))[0]["matched"], "packets of another program match")
+        server = kit.Program(daemon, "ibv_uc_pingpong -g 0".split())
+        client = kit.Program(daemon, "ibv_uc_pingpong -g 0 127.0.0.1".split())
+        try:
+            kit.wait_until(lambda: json.loads(must("list", "--json"))[0]["acted"], 20, "packets are dropped")
+            time.sleep(0.2)
+            expect(server.process.poll() is None, "it got its message all the same")
+        finally:
+            server.kill()
+            client.kill()
+    expect(row["acted"] == row["matched"], row)
+
+
+def of_one_peer():
+    with rule("drop tx peer 127.0.0.2") as row:
+        kit.run_pair(daemon, PINGPONG)
+    expect(not row["matched"], row)
+    with rule("mark peer 127.0.0.1") as row:
+        kit.run_pair(daemon, PINGPONG)
+    expect(row["matched"], row)
+
+
 def other_source_port():
     """A path that is dead: only what has its source port."""
     with rule("drop tx sport 1") as row:
@@ -174,6 +224,22 @@ def events():
             kit.wait_until(lambda: re.search(rf"event_type .*\({value}\)", watcher.text()), 20, f"{name}: {watcher.text()}")
     finally:
         watcher.kill()
+
+
+def daemon_dies():
+    """At once, and without an answer; a program that waits for it gets its event."""
+    other = kit.Daemon(daemon.build, kit.scratch_folder(), arguments=(kit.FIXED_LOOPBACK,))
+    watcher = kit.Program(other, ["stdbuf", "-oL", "ibv_asyncwatch"])
+    try:
+        kit.wait_until(lambda: "async event FD" in watcher.text(), 20, "it watches")
+        run = subprocess.run([daemon.build.uroce, "fault", "now", "daemon_death", "--socket", other.socket], capture_output=True,
+                             text=True, timeout=20)
+        expect(run.returncode == 0 and not run.stderr, run)
+        kit.wait_until(lambda: not other.alive(), 20, "the daemon ends")
+        kit.wait_until(lambda: re.search(r"event_type .*\(8\)", watcher.text()), 20, watcher.text())
+    finally:
+        watcher.kill()
+        other.stop()
 
 
 def port_state():
@@ -232,7 +298,12 @@ def main():
     points += [(f"nak {name}", lambda row=(name, sentence): nak(*row)) for name, sentence in (
         ("rnr", ""), ("sequence", ""), ("invalid_request", "status 9|remote invalid request"),
         ("remote_access", "status 10|remote access error"), ("remote_operational", "status 11|remote operation error"))]
-    points += [("a source port is dead", other_source_port), ("a queue pair fails", queue_pair_fails), ("events", events), ("a link flaps", link_flaps),
+    points += [(f"complete {row[0]}", lambda row=row: completes(*row)) for row in (
+        ("retry_exc_err", 12, BANDWIDTH, "write"), ("rem_access_err", 10, "ib_read_bw -F -x 0 -n 1000".split(), "read"),
+        ("loc_prot_err", 4, "ib_atomic_bw -F -x 0 -n 1000".split(), "fetch_add"), ("fatal_err", 19, PINGPONG, "send"),
+        ("general_err", 21, "ibv_ud_pingpong -g 0 -n 500".split(), "send"))]
+    points += [("packets of a program", of_one_program), ("packets of a peer", of_one_peer)]
+    points += [("a source port is dead", other_source_port), ("a queue pair fails", queue_pair_fails), ("events", events), ("the daemon dies", daemon_dies), ("a link flaps", link_flaps),
                ("what is refused", refuses)]
     try:
         return kit.run_points(points, options.match)

@@ -3,6 +3,7 @@
 #include "control/fault_rules.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,24 +12,38 @@
 #include "control/permission.h"
 #include "control/session_state.h"
 #include "objects/qp_object.h"
+#include "port_judge.h"
 
 _Static_assert(CTL_FAULT_TEXT_MAX == INJECT_TEXT_MAX, "a message has room for a rule");
 _Static_assert(CTL_FAULT_TEXT_MAX >= INJECT_ERROR_MAX, "and for what is wrong with it");
 
-/* The device's workers get those of the rules that are for it. 0 or -ENOMEM. */
-static int apply_to(struct rnic *r, const struct device *d)
+/* Those of the rules that are for a device, and of one of these kinds. Returns how many. */
+static unsigned rules_for(struct rnic *r, const struct device *d, unsigned kinds,
+                          struct inject_live *rule[INJECT_RULES_MAX])
 {
-    struct inject_live *rule[INJECT_RULES_MAX];
     struct fault_rule *f;
     unsigned n = 0;
-    int err = 0;
 
     TAILQ_FOREACH (f, &r->faults, link)
-        if (inject_kind_of(f->live.rule.act) & (INJECT_OF_PACKETS | INJECT_OF_LINKS) &&
+        if (inject_kind_of(f->live.rule.act) & kinds &&
             (f->device < 0 || (unsigned)f->device == d->index))
             rule[n++] = &f->live;
-    for (unsigned i = 0; i < d->parts && !err; i++)
-        err = port_inject_set(d->port[i], rule, n);
+    return n;
+}
+
+/* The device's workers get the rules that are theirs to carry out. 0 or -ENOMEM. */
+static int apply_to(struct rnic *r, const struct device *d)
+{
+    struct inject_live *packets[INJECT_RULES_MAX], *requests[INJECT_RULES_MAX];
+    unsigned n = rules_for(r, d, INJECT_OF_PACKETS | INJECT_OF_LINKS, packets);
+    unsigned m = rules_for(r, d, INJECT_OF_REQUESTS, requests);
+    int err = 0;
+
+    for (unsigned i = 0; i < d->parts && !err; i++) {
+        err = port_inject_set(d->port[i], packets, n);
+        if (!err)
+            err = port_judge_set(d->port[i], requests, m);
+    }
     return err;
 }
 
@@ -166,6 +181,12 @@ static int fail_qp(struct device *d, uint32_t qpn)
     return err;
 }
 
+/* As a crash, or the kernel when memory is short: no session is told, no socket removed. */
+static void die(void)
+{
+    raise(SIGKILL);
+}
+
 static int act_on_device(struct device *d, const struct inject_rule *rule)
 {
     if (rule->act == INJECT_QP_ERROR)
@@ -205,6 +226,8 @@ static int now(struct rnic *r, struct ctl_fault *reply)
         memcpy(reply->text, error, strlen(error));
         return err;
     }
+    if (rule.act == INJECT_DAEMON_DEATH)
+        die();
     return act_now(r, device, &rule);
 }
 

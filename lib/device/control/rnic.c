@@ -17,6 +17,7 @@
 #include "net/gids.h"
 #include "objects/freeze_credit.h"
 #include "port_inject.h"
+#include "port_judge.h"
 
 /* Of ports that do not know how fast they are. */
 #define LINE_MBPS_UNKNOWN 100000
@@ -95,6 +96,7 @@ static void device_destroy(struct device *d)
     net_close(d);
     for (unsigned i = 0; i < d->parts; i++) {
         port_inject_free(d->port[i]);
+        port_judge_free(d->port[i]);
         if (d->port[i]->engine)
             engine_destroy(d->port[i]->engine);
     }

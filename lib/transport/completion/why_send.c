@@ -175,6 +175,8 @@ static struct why no_answer(struct engine *e, struct qp *qp)
 
 static struct why judge(struct engine *e, struct qp *qp, const struct send_slot *s)
 {
+    if (s->judged && !s->started)
+        return why_of(CAUSE_status_on_purpose, 0, 0, 0, 0);
     switch (s->status) {
     case WC_LOC_PROT_ERR:
         return protection(e, qp, s);

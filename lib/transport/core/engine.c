@@ -87,10 +87,38 @@ bool engine_wants_tx(const struct engine *e)
     return e->ready_qps;
 }
 
+/* A queue without scatter/gather elements is not worth it; work requests that are judged are taken
+ * one by one. */
+static void set_batches(const struct engine *e, struct qp *qp)
+{
+    qp->req.sq.in_batches = qp->req.sq.max_sge && !e->judge.status;
+}
+
+void engine_judge_sends(struct engine *e, send_judge *judge, void *ctx)
+{
+    e->judge.status = judge;
+    e->judge.ctx = ctx;
+    for (uint32_t qpn = QPN_FIRST; qpn < QP_TABLE_SLOTS; qpn++) {
+        struct qp *qp = qp_table_lookup(e->cfg.qps, qpn);
+
+        if (qp && qp_owner_engine(qp) == e)
+            set_batches(e, qp);
+    }
+}
+
+const char *engine_program_of(const struct engine *e, uint32_t qpn)
+{
+    const struct qp *qp = qp_table_lookup(e->cfg.qps, qpn);
+
+    return qp ? qp->why.program.comm : NULL;
+}
+
 static void set_engine(struct qp *qp, struct engine *e)
 {
-    if (e)
+    if (e) {
         qp->share = share_of(e, qp);
+        set_batches(e, qp);
+    }
     __atomic_store_n(&qp->engine, e, __ATOMIC_RELEASE);
 }
 

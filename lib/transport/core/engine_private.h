@@ -143,6 +143,10 @@ struct engine {
     unsigned class_now;  /* whose turn it is */
     unsigned classes_paused;
     uint64_t class_time;
+    struct {
+        send_judge *status; /* engine_judge_sends(); or NULL */
+        void *ctx;
+    } judge;
 };
 
 /* ---- core/share.c ---- */

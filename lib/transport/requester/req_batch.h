@@ -29,7 +29,7 @@ static inline unsigned wqes_to_take(const struct qp *qp, unsigned n)
     const struct requester *req = &qp->req;
     int pending;
 
-    if (!req_takes_new(qp) || !req->sq.max_sge || req->send != req->head ||
+    if (!req_takes_new(qp) || !req->sq.in_batches || req->send != req->head ||
         !psn_eq(req->next_psn, req->max_psn))
         return 0;
     pending = work_queue_pending(&req->sq);

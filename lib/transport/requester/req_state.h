@@ -18,6 +18,7 @@ struct send_slot {
     psn_t first;
     uint8_t status; /* WC_SUCCESS, or the status that it will complete with */
     bool started;   /* it has its PSNs */
+    bool judged;    /* not started: the status is engine_judge_sends()'s */
     uint64_t atomic_value;
     struct send_wqe wqe; /* cut to the queue's WQE size: last */
 };

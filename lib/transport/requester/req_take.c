@@ -21,6 +21,15 @@ static bool read_must_wait(const struct qp *qp)
     return op == SQE_READ || op_is_atomic(op);
 }
 
+/* The host may want a WQE that is good to fail all the same. */
+static __attribute__((noinline, cold)) void judge(struct engine *e, struct qp *qp,
+                                                  struct send_slot *s)
+{
+    if (e->judge.status)
+        s->status = e->judge.status(e->judge.ctx, qp, s->wqe.h.opcode);
+    s->judged = s->status != WC_SUCCESS;
+}
+
 /* Takes the next WQE of the send queue into a slot. False when there is none or no room. */
 static bool take_slot(struct engine *e, struct qp *qp)
 {
@@ -44,9 +53,11 @@ static bool take_slot(struct engine *e, struct qp *qp)
         return false;
     s = req_open_slot(req);
     s->index = req->sq.cons;
-    s->started = false;
+    s->started = s->judged = false;
     s->done = 0;
     s->status = send_queue_take(&req->sq, &s->wqe) ? WC_LOC_QP_OP_ERR : req_check(e, qp, s);
+    if (unlikely(!req->sq.in_batches) && s->status == WC_SUCCESS)
+        judge(e, qp, s);
     if (s->status != WC_SUCCESS)
         engine_touch(e, qp);
     return true;

@@ -56,9 +56,16 @@ static void test_read(void **state)
 {
     uint8_t bytes[256];
     struct frame f = make(bytes, OPCODE(PKT_RC, OP_SEND_ONLY), PAYLOAD, false);
-    struct inject_packet p;
+    struct inject_packet p = {.direction = INJECT_RX};
+    union gid other;
 
     assert_true(inject_read(&p, &f));
+    gid_parse(&other, "10.0.0.1");
+    assert_true(gid_eq(&p.peer, &other));
+    p.direction = INJECT_TX;
+    assert_true(inject_read(&p, &f));
+    gid_parse(&other, "10.0.0.2");
+    assert_true(gid_eq(&p.peer, &other));
     assert_int_equal(p.opcode, OPCODE(PKT_RC, OP_SEND_ONLY));
     assert_int_equal(p.dest_qpn, 0x1234);
     assert_int_equal(p.psn, 77);

@@ -60,10 +60,18 @@ static void test_every_word(void **state)
     r = rule_of("fail reg_mr ENOMEM program ib_write_bw nth 3 device uroce0");
     assert_true(r.act == INJECT_FAIL && r.verb == INJECT_VERB_reg_mr && r.error == ENOMEM);
     assert_string_equal(r.program, "ib_write_bw");
+    r = rule_of("complete retry_exc_err operation write,fetch_add qp 9 program a nth 2 device d");
+    assert_true(r.act == INJECT_COMPLETE && r.status == 12 && r.operations == (1 | 1 << 6));
+    assert_true(r.by_qp && r.qp == 9 && r.nth == 2 && !strcmp(r.program, "a"));
+    r = rule_of("drop rx program rping peer 10.0.0.2");
+    assert_true(r.by_peer && gid_is_ipv4(&r.peer) && r.peer.raw[15] == 2);
+    assert_string_equal(r.program, "rping");
+    assert_int_equal(rule_of("drop peer fe80::7").peer.raw[15], 7);
     r = rule_of("qp_error qp 0x12 device uroce1");
     assert_true(r.act == INJECT_QP_ERROR && r.by_qp && r.qp == 0x12);
     r = rule_of("link_down after 1ms for 2s device uroce0");
     assert_true(r.act == INJECT_LINK_DOWN && r.after == NS_PER_MS && r.lasts == 2 * NS_PER_SEC);
+    assert_int_equal(rule_of("daemon_death").act, INJECT_DAEMON_DEATH);
     r = rule_of("event port_err");
     assert_true(r.act == INJECT_EVENT && r.event == 10);
 }
@@ -77,7 +85,9 @@ static void test_names(void **state)
     } place[] = {{INJECT_ERRORS, "fail create_qp %s"},
                  {INJECT_NAKS, "nak %s"},
                  {INJECT_VERBS, "fail %s EIO"},
-                 {INJECT_EVENTS, "event %s"}};
+                 {INJECT_EVENTS, "event %s"},
+                 {INJECT_STATUSES, "complete %s"},
+                 {INJECT_OPERATIONS, "complete fatal_err operation %s"}};
     char text[INJECT_TEXT_MAX];
     unsigned names = 0;
 
@@ -91,8 +101,10 @@ static void test_names(void **state)
             assert_true(i != 1 || r.syndrome == n->value);
             assert_true(i != 2 || (int)r.verb == n->value);
             assert_true(i != 3 || (int)r.event == n->value);
+            assert_true(i != 4 || r.status == n->value);
+            assert_true(i != 5 || r.operations == UINT32_C(1) << n->value);
         }
-    assert_int_equal(names, 14 + 5 + INJECT_VERB_COUNT + 8);
+    assert_int_equal(names, 14 + 5 + INJECT_VERB_COUNT + 8 + 14 + 12);
 }
 
 static void test_kinds(void **state)
@@ -101,6 +113,7 @@ static void test_kinds(void **state)
     assert_int_equal(inject_kind_of(rule_of("nak rnr").act), INJECT_OF_PACKETS);
     assert_int_equal(inject_kind_of(rule_of("fail reg_mr EIO").act), INJECT_OF_CALLS);
     assert_int_equal(inject_kind_of(rule_of("link_down").act), INJECT_OF_LINKS);
+    assert_int_equal(inject_kind_of(rule_of("complete fatal_err").act), INJECT_OF_REQUESTS);
     assert_int_equal(inject_kind_of(rule_of("qp_error qp 1").act), INJECT_NOW);
     assert_int_equal(inject_kind_of(rule_of("event sm_change").act), INJECT_NOW);
 }
@@ -158,7 +171,22 @@ static void test_wrong_words(void **state)
         {"fail reg_mr EIO qp 3", "qp", "does not go with"},
         {"fail reg_mr EIO rx", "rx", "does not go with"},
         {"fail reg_mr EIO program a_name_of_16_byt", "a_name_of_16_byt", "too long"},
-        {"drop program rping", "program", "does not go with"},
+        {"drop program rping", "program", "say rx"},
+        {"drop tx program rping", "program", "say rx"},
+        {"drop rx tx program rping", "program", "say rx"},
+        {"link_down program rping", "program", "does not go with"},
+        {"drop peer 10.0.0", "10.0.0", "is no address"},
+        {"drop peer", "peer", "needs a value"},
+        {"drop operation send", "operation", "does not go with"},
+        {"complete", "complete", "needs a value"},
+        {"complete success", "success", "is no status"},
+        {"complete wr_flush_err", "wr_flush_err", "is no status"},
+        {"complete fatal_err rx", "rx", "does not go with"},
+        {"complete fatal_err peer 10.0.0.2", "peer", "does not go with"},
+        {"complete fatal_err operation recv", "recv", "is no operation"},
+        {"complete fatal_err operation send,", "", "is no operation"},
+        {"complete fatal_err operation a_name_that_is_longer", "a_name_that_is_longer",
+         "is no operation"},
         {"drop sport 0", "0", "from 1 to 65535"},
         {"drop sport 65536", "65536", "from 1 to 65535"},
         {"qp_error", "qp_error", "needs a queue pair"},
@@ -168,6 +196,9 @@ static void test_wrong_words(void **state)
         {"qp_error qp 5 for 3s", "for", "does not go with"},
         {"event sq_drained", "sq_drained", "is no event"},
         {"event port_err qp 5", "qp", "does not go with"},
+        {"daemon_death qp 5", "qp", "does not go with"},
+        {"daemon_death device a", "device", "does not go with"},
+        {"daemon_death after 3s", "after", "does not go with"},
         {"drop device", "device", "needs a value"},
         {"drop\n", "...", "bytes"},
         {"drop \xC3\xA9", "...", "bytes"},
@@ -200,7 +231,9 @@ static void test_matches(void **state)
                                       .opcode = OPCODE(PKT_RC, OP_ACK),
                                       .sport = 0xC005,
                                       .dest_qpn = 17,
-                                      .psn = 1};
+                                      .psn = 1,
+                                      .peer = gid_from_ipv4((const uint8_t[]){10, 0, 0, 2}),
+                                      .program = "rping"};
     static const struct {
         const char *text;
         bool matches;
@@ -224,6 +257,11 @@ static void test_matches(void **state)
         {"drop psn 0-16777215", true},
         {"drop rx qp 17 psn 1 opcode RC_ACK", true},
         {"drop rx qp 17 psn 2 opcode RC_ACK", false},
+        {"drop peer 10.0.0.2", true},
+        {"drop peer 10.0.0.3", false},
+        {"drop peer ::10.0.0.2", false},
+        {"drop rx program rping", true},
+        {"drop rx program rpin", false},
     };
 
     for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
@@ -310,6 +348,36 @@ static void test_time(void **state)
     assert_int_equal(hits.matched, 2);
 }
 
+/* Work requests of a queue pair, an operation and a program; opcodes that are none match no name.
+ */
+static void test_requests(void **state)
+{
+    struct inject_rule r = rule_of("complete fatal_err operation write qp 7 program a after 5us");
+    struct inject_request w = {.qpn = 7, .operation = 0, .program = "a"}, bad;
+    struct inject_hits hits = {0};
+
+    assert_false(inject_decide_request(&r, &hits, &w, 4999));
+    assert_true(inject_decide_request(&r, &hits, &w, 5000));
+    bad = w;
+    bad.qpn = 8;
+    assert_false(inject_decide_request(&r, &hits, &bad, 5000));
+    bad = w;
+    bad.program = "b";
+    assert_false(inject_decide_request(&r, &hits, &bad, 5000));
+    bad.program = NULL;
+    assert_false(inject_decide_request(&r, &hits, &bad, 5000));
+    for (unsigned i = 1; i < 256; i++) {
+        bad = w;
+        bad.operation = (uint8_t)i;
+        assert_false(inject_decide_request(&r, &hits, &bad, 5000));
+    }
+    assert_int_equal(hits.matched, 1);
+    r = rule_of("complete fatal_err nth 2 count 1");
+    hits = (struct inject_hits){0};
+    for (unsigned i = 0; i < 6; i++)
+        assert_int_equal(inject_decide_request(&r, &hits, &w, 0), i == 1);
+}
+
 /* Calls of a name and of a program, with the same ways to pick among them. */
 static void test_calls(void **state)
 {
@@ -337,11 +405,17 @@ static void test_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_word), cmocka_unit_test(test_wrong_words),
-        cmocka_unit_test(test_matches),    cmocka_unit_test(test_nth_and_count),
-        cmocka_unit_test(test_chance),     cmocka_unit_test(test_time),
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_calls),      cmocka_unit_test(test_nak_matches_acks),
+        cmocka_unit_test(test_every_word),
+        cmocka_unit_test(test_wrong_words),
+        cmocka_unit_test(test_matches),
+        cmocka_unit_test(test_nth_and_count),
+        cmocka_unit_test(test_chance),
+        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_nak_matches_acks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

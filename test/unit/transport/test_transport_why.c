@@ -72,6 +72,61 @@ static void write_with_key(struct fixture *f, uint64_t wr_id, uint32_t rkey)
     kit_ring(f->a);
 }
 
+/* ---- work requests that the host judges ---- */
+
+struct judging {
+    unsigned asked, fails; /* which one */
+    uint8_t operation;
+};
+
+static uint8_t judge(void *ctx, const struct qp *qp, uint8_t operation)
+{
+    struct judging *j = ctx;
+
+    (void)qp;
+    j->operation = operation;
+    return ++j->asked == j->fails ? WC_FATAL_ERR : WC_SUCCESS;
+}
+
+/* Those before it complete, it has its status, those behind it are flushed, and nothing of these
+ * is sent. Without a judge all is as before, in batches. */
+static void test_judged(void **state)
+{
+    struct judging j = {.fails = 3};
+    struct fixture f;
+    const struct incident *i;
+    struct engine *e;
+
+    begin(&f, NULL, ACCESS);
+    e = f.k->node[0].engine;
+    engine_judge_sends(e, judge, &j);
+    for (unsigned w = 1; w <= 4; w++)
+        write_with_key(&f, w, f.to->region.key);
+    run(&f);
+    expect_completion(f.a->send_cq, 1, WC_SUCCESS, CAUSE_none);
+    expect_completion(f.a->send_cq, 2, WC_SUCCESS, CAUSE_none);
+    expect_completion(f.a->send_cq, 3, WC_FATAL_ERR, CAUSE_status_on_purpose);
+    expect_completion(f.a->send_cq, 4, WC_WR_FLUSH_ERR, CAUSE_status_on_purpose);
+    assert_int_equal(j.operation, SQE_WRITE);
+    i = incidents(&f, 0, 1);
+    assert_int_equal(i->cause, CAUSE_status_on_purpose);
+    assert_int_equal(i->wr_id, 3);
+    assert_int_equal(counter_get(&qp_counters(f.a->qp)->tx_packets), 2);
+    incidents(&f, 1, 0);
+    j.asked = 0;
+    engine_judge_sends(e, NULL, NULL);
+    kit_modify(f.a, QPS_RESET);
+    kit_modify(f.b, QPS_RESET);
+    kit_connect(f.a, f.b, NULL);
+    for (unsigned w = 1; w <= 4; w++)
+        write_with_key(&f, w, f.to->region.key);
+    run(&f);
+    for (unsigned w = 1; w <= 4; w++)
+        expect_completion(f.a->send_cq, w, WC_SUCCESS, CAUSE_none);
+    assert_int_equal(j.asked, 0);
+    kit_destroy(f.k);
+}
+
 /* The one that failed, and those behind it. */
 static void test_flushed(void **state)
 {
@@ -372,11 +427,12 @@ static void test_drops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flushed),   cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_removed),   cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_told_once), cmocka_unit_test(test_receive),
-        cmocka_unit_test(test_lengths),   cmocka_unit_test(test_drops),
-        cmocka_unit_test(test_modify),    cmocka_unit_test(test_told_in_turn),
+        cmocka_unit_test(test_judged),       cmocka_unit_test(test_flushed),
+        cmocka_unit_test(test_reset),        cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_silence),      cmocka_unit_test(test_told_once),
+        cmocka_unit_test(test_receive),      cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_drops),        cmocka_unit_test(test_modify),
+        cmocka_unit_test(test_told_in_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
