@@ -114,8 +114,8 @@ void session_post_failed(struct session *sn, const struct ctl_msg *request, int 
 
 /**
  * Write the state of all devices as JSON, as `uroce show` prints it. Root and the daemon's own user
- * see everything. Another user sees the clients of that user and their objects, without PSNs and
- * addresses of memory; "others" has the numbers of all other clients and objects.
+ * see everything. Another user sees the clients of that user and their objects, without PSNs, keys
+ * and addresses of memory; "others" has the numbers of all other clients and objects.
  *
  * @param r  The devices.
  * @param viewer  The user who gets the text.

@@ -32,7 +32,7 @@ static void usage(FILE *out)
           "why.\n"
           "\nA user other than root and the daemon's sees the programs of this user and their "
           "objects,\n"
-          "without PSNs and addresses of memory, and the numbers of all others.\n",
+          "without PSNs, keys and addresses of memory, and the numbers of all others.\n",
           out);
 }
 

@@ -9,8 +9,9 @@
 
 struct topic {
     const char *name, *help;
-    /* The part of the daemon's state that the topic shows: what `select` returns, or the ports'
-     * list or counters named `member`. */
+    /* The part of the daemon's state that the topic shows: its list `list`, what `select` returns,
+     * or the ports' list or counters named `member`. */
+    const char *list;
     json_t *(*select)(const json_t *root);
     const char *member;
     const char *columns; /* of the table; NULL: every key */

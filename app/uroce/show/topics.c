@@ -112,41 +112,6 @@ static json_t *select_ports(const json_t *root)
     return show_from_ports(root, add_port, NULL);
 }
 
-static json_t *select_workers(const json_t *root)
-{
-    return json_incref(json_object_get(root, "workers"));
-}
-
-static json_t *select_clients(const json_t *root)
-{
-    return json_incref(json_object_get(root, "clients"));
-}
-
-static json_t *select_quotas(const json_t *root)
-{
-    return json_incref(json_object_get(root, "quotas"));
-}
-
-static json_t *select_late(const json_t *root)
-{
-    return json_incref(json_object_get(root, "late"));
-}
-
-static json_t *select_faults(const json_t *root)
-{
-    return json_incref(json_object_get(root, "faults"));
-}
-
-static json_t *select_qps(const json_t *root)
-{
-    return json_incref(json_object_get(root, "qps"));
-}
-
-static json_t *select_mrs(const json_t *root)
-{
-    return json_incref(json_object_get(root, "mrs"));
-}
-
 /* A row for each reason of each device. */
 static json_t *select_mr_reasons(const json_t *root)
 {
@@ -164,26 +129,6 @@ static json_t *select_mr_reasons(const json_t *root)
         }
     }
     return rows;
-}
-
-static json_t *select_wqs(const json_t *root)
-{
-    return json_incref(json_object_get(root, "wqs"));
-}
-
-static json_t *select_rwq_tables(const json_t *root)
-{
-    return json_incref(json_object_get(root, "rwq_tables"));
-}
-
-static json_t *select_flows(const json_t *root)
-{
-    return json_incref(json_object_get(root, "flows"));
-}
-
-static json_t *select_cm_ids(const json_t *root)
-{
-    return json_incref(json_object_get(root, "cm_ids"));
 }
 
 /* Rows of what a device's queue pair 1 received and sent. */
@@ -225,6 +170,8 @@ static json_t *select_cm(const json_t *root)
 
 json_t *show_select(const struct topic *t, const json_t *root)
 {
+    if (t->list)
+        return json_incref(json_object_get(root, t->list));
     return t->select ? t->select(root) : show_from_ports(root, add_member, t->member);
 }
 
@@ -251,28 +198,31 @@ const struct topic show_topics[] = {
     {.name = "network",
      .help = "counters of ARP, ND, ICMP and group membership",
      .member = "network"},
-    {.name = "workers", .help = "the dataplane's threads", .select = select_workers},
+    {.name = "workers", .help = "the dataplane's threads", .list = "workers"},
     {.name = "clients",
      .help = "connected programs",
-     .select = select_clients,
+     .list = "clients",
      .others = "clients"},
     {.name = "quotas",
      .help = "what users have of what all share, and may have",
-     .select = select_quotas,
+     .list = "quotas",
      .columns = "uid device kind used limit refused"},
     {.name = "late",
      .help = "programs that the daemon waits for",
-     .select = select_late,
+     .list = "late",
      .columns = "pid uid what ms"},
     {.name = "faults",
      .help = "rules of uroce fault, and their hits",
-     .select = select_faults,
+     .list = "faults",
      .columns = SHOW_FAULT_COLUMNS},
     {.name = "qps",
      .help = "queue pairs (their counters: with --json)",
-     .select = select_qps,
+     .list = "qps",
      .columns = "device qpn pid type state worker dest_qpn path_mtu sgid dgid entropy",
      .others = "qps"},
+    {.name = "pds", .help = "protection domains", .list = "pds", .others = "pds"},
+    {.name = "cqs", .help = "completion queues", .list = "cqs", .others = "cqs"},
+    {.name = "srqs", .help = "shared receive queues", .list = "srqs", .others = "srqs"},
     {.name = "steering",
      .help = "how packets and queue pairs are spread over workers",
      .select = show_steering_select,
@@ -280,26 +230,26 @@ const struct topic show_topics[] = {
      .check = show_steering_check},
     {.name = "mr",
      .help = "memory regions: mapped or copied, and why",
-     .select = select_mrs,
+     .list = "mrs",
      .columns = "device pid address length backend why uses",
      .others = "mrs"},
     {.name = "mr_reasons",
      .help = "how many regions were mapped or copied, by reason",
      .select = select_mr_reasons},
-    {.name = "wqs", .help = "work queues of raw packets", .select = select_wqs, .others = "wqs"},
+    {.name = "wqs", .help = "work queues of raw packets", .list = "wqs", .others = "wqs"},
     {.name = "rwq_tables",
      .help = "indirection tables (their work queues: with --json)",
-     .select = select_rwq_tables,
+     .list = "rwq_tables",
      .columns = "device table pid size qps",
      .others = "rwq_tables"},
     {.name = "flows",
      .help = "flow rules, and their frames (what they match: with --json)",
-     .select = select_flows,
+     .list = "flows",
      .columns = "device flow pid qpn type priority action tag frames",
      .others = "flows"},
     {.name = "cm_ids",
      .help = "connections and listeners of rdma_cm",
-     .select = select_cm_ids,
+     .list = "cm_ids",
      .columns = "device id pid port_space state src dst qpn remote_qpn events",
      .others = "cm_ids"},
     {.name = "cm",

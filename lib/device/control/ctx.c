@@ -163,6 +163,12 @@ static void detach_from_workers(struct session *sn)
     notify_async(sn->rnic);
 }
 
+/* In a secret order, as handles are: it does not tell how many contexts others have opened. */
+static uint32_t next_number(struct device *d)
+{
+    return 1 + permute(&d->context_order, d->contexts_made++ % CONTEXT_NUMBERS);
+}
+
 int ctx_open_device(struct session *sn, struct ctl_call *call, uint32_t index)
 {
     int err;
@@ -180,6 +186,7 @@ int ctx_open_device(struct session *sn, struct ctl_call *call, uint32_t index)
         mrs_report_heat(sn);
         sn->device = sn->rnic->device[index];
         sn->account.device = index;
+        sn->context = next_number(sn->device);
         call->reply.open.wakes = 0;
         err = attach_to_workers(sn);
     }

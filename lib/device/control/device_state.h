@@ -80,12 +80,16 @@ struct device {
     uint64_t moved_after_misplaced; /* queue pairs that migrated to where their packets arrived */
     /* object.c */
     struct handle_table handles[OBJ_DEVICE_KINDS];
+    /* ctx.c: numbers of contexts */
+    struct permutation context_order;
+    uint32_t contexts_made;
     /* pd_mr.c */
     uint64_t mrs_denied;           /* registrations refused because the kernel forbids the access */
     uint64_t mrs_why[CTL_MR_WHYS]; /* how many times a region was mapped or copied for a reason */
 };
 
 #define RNIC_DEVICES_MAX 16
+#define CONTEXT_NUMBERS  (1u << 30) /* before the first one comes again */
 
 struct rnic {
     struct rnic_config config;

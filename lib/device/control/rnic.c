@@ -168,8 +168,9 @@ struct waker *rnic_waker(struct rnic *r)
     return NULL;
 }
 
-/* One for each kind's numbers or handles; and of address handles, which have both, and keys. */
-enum { SECRET_AH = OBJ_DEVICE_KINDS, SECRET_KEYS, SECRETS };
+/* One for each kind's numbers or handles; and of address handles, which have both, keys and contexts.
+ */
+enum { SECRET_AH = OBJ_DEVICE_KINDS, SECRET_KEYS, SECRET_CONTEXTS, SECRETS };
 
 static int make_secrets(const struct rnic *r, uint64_t secret[SECRETS][2])
 {
@@ -214,6 +215,7 @@ static int create_tables(struct device *d)
         return err;
     for (unsigned i = 0; i < OBJ_DEVICE_KINDS; i++)
         handle_table_init(&d->handles[i], limit[i], secret[i]);
+    permutation_init(&d->context_order, CONTEXT_NUMBERS, secret[SECRET_CONTEXTS]);
     LIST_INIT(&d->xrc_domains);
     d->qps = qp_table_create(secret[OBJ_QP]);
     d->srqs = srq_table_create(secret[OBJ_SRQ]);

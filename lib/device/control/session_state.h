@@ -28,6 +28,7 @@ struct session {
     TAILQ_ENTRY(session) link;
     struct rnic *rnic;
     struct device *device; /* NULL until CTL_OPEN */
+    uint32_t context;      /* from then on: its number, which no other one of the device has */
     struct ucred peer;
     bool process_ended;
     bool is_left; /* its process has ended or left it: a child may inherit it (inherit.h) */

@@ -303,6 +303,7 @@ json_t *show_session(const struct session *sn)
     if (!sn->device)
         return o;
     json_object_set_new(o, "device", json_string(sn->device->name));
+    json_object_set_new(o, "context", show_number(sn->context));
     json_object_set_new(o, "pds", show_number(sn->count[OBJ_PD]));
     json_object_set_new(o, "copy", json_string(sn->copy->name));
     json_object_set_new(o, "mrs_copied", show_number(sn->count[OBJ_MR] - sn->mrs_mapped));
@@ -310,6 +311,7 @@ json_t *show_session(const struct session *sn)
     show_mr_reasons(o, sn);
     json_object_set_new(o, "channels", show_number(sn->count[OBJ_CHANNEL]));
     json_object_set_new(o, "cqs", show_number(sn->count[OBJ_CQ]));
+    json_object_set_new(o, "srqs", show_number(sn->count[OBJ_SRQ]));
     json_object_set_new(o, "qps", show_number(sn->count[OBJ_QP]));
     json_object_set_new(o, "ahs", show_number(sn->count[OBJ_AH]));
     json_object_set_new(o, "wqs", show_number(sn->count[OBJ_WQ]));

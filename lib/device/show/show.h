@@ -70,6 +70,9 @@ void show_address_state(json_t *o, const struct device *d, const union gid *addr
 /* The values of n objects of one session and kind, at most SHOW_BATCH. */
 void show_mrs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 void show_qps(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
+void show_pds(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
+void show_cqs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
+void show_srqs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 void show_wqs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 void show_tables(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 void show_flows(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);

@@ -23,6 +23,17 @@ static const char *port_space_name(enum ip_cm_port_space ps)
     }
 }
 
+/* How far addresses and routes are resolved. */
+static const char *progress_name(enum cm_progress progress)
+{
+    static const char *const name[] = {[CM_AT_START] = "no",
+                                       [CM_AT_QUERY] = "query",
+                                       [CM_AT_ADDRESS] = "address",
+                                       [CM_AT_ROUTE] = "route"};
+
+    return name[progress];
+}
+
 /* Address and port number; nothing of an address that there is not. */
 static void set_address(json_t *row, const char *name, const struct ctl_cm_addr *a)
 {
@@ -50,9 +61,13 @@ static json_t *show_cm_id(const struct cm_object *o)
     json_object_set_new(row, "pid", show_number((uint64_t)sn->peer.pid));
     json_object_set_new(row, "port_space", json_string(port_space_name(o->ps)));
     json_object_set_new(row, "state", json_string(cm_state_name(cm_id_state(o->id))));
+    json_object_set_new(row, "bound", json_boolean(o->bound));
+    json_object_set_new(row, "resolved", json_string(progress_name(o->progress)));
     json_object_set_new(row, "passive", json_boolean(info.passive));
     set_address(row, "src", &o->src);
     set_address(row, "dst", &o->dst);
+    if (o->qp_type)
+        json_object_set_new(row, "qp_type", json_string(qp_type_name(o->qp_type)));
     json_object_set_new(row, "qpn", show_number(info.conn.qpn));
     json_object_set_new(row, "remote_qpn", show_number(info.remote_qpn));
     json_object_set_new(row, "events", show_number(o->events));

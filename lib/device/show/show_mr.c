@@ -46,8 +46,10 @@ static json_t *show_mr(const struct viewer *v, const struct session *sn, const s
     json_object_set_new(o, "pid", show_number((uint64_t)sn->peer.pid));
     json_object_set_new(o, "handle", show_number(mr->o.handle));
     json_object_set_new(o, "pd", show_number(r->pd));
-    if (v->all)
+    if (v->all) {
         json_object_set_new(o, "address", json_string(addr));
+        json_object_set_new(o, "key", show_number(r->key));
+    }
     json_object_set_new(o, "length", show_number(r->len));
     json_object_set_new(o, "access", show_number(r->access));
     json_object_set_new(o, "backend", json_string(r->direct ? "mapped" : r->backend->name));

@@ -4,7 +4,10 @@
 
 #include "control/session_state.h"
 #include "device_host.h"
+#include "objects/cq_channel.h"
+#include "objects/pd_mr.h"
 #include "objects/qp_object.h"
+#include "objects/srq_object.h"
 
 /* The fields of a connection's packets besides addresses. */
 static void add_path(json_t *o, const struct address_vector *av)
@@ -18,6 +21,18 @@ static void add_path(json_t *o, const struct address_vector *av)
     json_object_set_new(o, "dscp", show_number(av->traffic_class >> 2));
 }
 
+static void add_used_objects(json_t *o, const struct qp_object *q)
+{
+    if (q->pd)
+        json_object_set_new(o, "pd", show_number(pd_number(q->pd)));
+    if (q->send_cq)
+        json_object_set_new(o, "send_cq", show_number(q->send_cq->o.handle));
+    if (q->recv_cq)
+        json_object_set_new(o, "recv_cq", show_number(q->recv_cq->o.handle));
+    if (q->srq)
+        json_object_set_new(o, "srq", show_number(q->srq->o.handle));
+}
+
 static json_t *show_qp(const struct viewer *v, struct qp_object *q, const struct qp_attr *a)
 {
     const struct qp_counters *qc = qp_counters(q->dp.qp);
@@ -28,6 +43,7 @@ static json_t *show_qp(const struct viewer *v, struct qp_object *q, const struct
     json_object_set_new(o, "qpn", show_number(q->o.handle));
     json_object_set_new(o, "pid", show_number((uint64_t)q->o.session->peer.pid));
     json_object_set_new(o, "type", json_string(qp_type_name(qp_type(q->dp.qp))));
+    add_used_objects(o, q);
     show_qp_steering(o, q);
     if (q->ind)
         show_rx_hash(o, q);

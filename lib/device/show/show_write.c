@@ -164,9 +164,10 @@ static bool write_client(struct show_write *w)
 /* What the viewer does not see: numbers alone. */
 static bool write_others(struct show_write *w)
 {
-    static const enum object_kind kind[] = {OBJ_MR,      OBJ_QP,   OBJ_WQ,
-                                            OBJ_RWQ_IND, OBJ_FLOW, OBJ_CM_ID};
-    static const char *const name[] = {"mrs", "qps", "wqs", "rwq_tables", "flows", "cm_ids"};
+    static const enum object_kind kind[] = {OBJ_PD, OBJ_MR, OBJ_CQ,      OBJ_SRQ,
+                                            OBJ_QP, OBJ_WQ, OBJ_RWQ_IND, OBJ_FLOW, OBJ_CM_ID};
+    static const char *const name[] = {"pds", "mrs", "cqs",        "srqs",
+                                       "qps", "wqs", "rwq_tables", "flows", "cm_ids"};
     struct session *sn = w->viewer.all ? NULL : walk_next_session(&w->walk);
     json_t *o;
 
@@ -369,7 +370,10 @@ static const struct show_part state_parts[] = {
     {"faults", write_faults, true, NO_WALK, NULL},
     {"others", write_others, false, SESSIONS, NULL},
     {"clients", write_client, true, SESSIONS, NULL},
+    {"pds", write_objects, true, OBJ_PD, show_pds},
     {"mrs", write_objects, true, OBJ_MR, show_mrs},
+    {"cqs", write_objects, true, OBJ_CQ, show_cqs},
+    {"srqs", write_objects, true, OBJ_SRQ, show_srqs},
     {"qps", write_objects, true, OBJ_QP, show_qps},
     {"wqs", write_objects, true, OBJ_WQ, show_wqs},
     {"rwq_tables", write_objects, true, OBJ_RWQ_IND, show_tables},

@@ -103,6 +103,14 @@ static void test_own_objects(void **state)
     assert_int_equal(rows(shown, "mrs"), 1);
     assert_int_equal(number(shown, "mrs", 0, "length"), KIT_BYTES);
     assert_null(member(shown, "mrs", 0, "address"));
+    assert_null(member(shown, "mrs", 0, "key"));
+    assert_int_equal(rows(shown, "pds"), 1);
+    assert_int_equal(number(shown, "pds", 0, "pd"), number(shown, "qps", 0, "pd"));
+    assert_int_equal(number(shown, "pds", 0, "users"), 2); /* the queue pair, the region */
+    assert_int_equal(number(shown, "pds", 0, "context"), number(shown, "clients", 0, "context"));
+    assert_int_equal(rows(shown, "cqs"), 1);
+    assert_int_equal(number(shown, "cqs", 0, "cq"), number(shown, "qps", 0, "send_cq"));
+    assert_int_equal(number(shown, "cqs", 0, "users"), 2); /* its send and its receive queue */
     json_decref(shown);
 }
 
@@ -117,6 +125,9 @@ static void test_objects_of_others(void **state)
     assert_int_equal(others(shown, "qps"), 2);
     assert_int_equal(others(shown, "mrs"), 2);
     assert_int_equal(others(shown, "flows"), 0);
+    assert_int_equal(others(shown, "pds"), 2);
+    assert_int_equal(others(shown, "cqs"), 2);
+    assert_int_equal(others(shown, "srqs"), 0);
     json_decref(shown);
 }
 
@@ -132,6 +143,9 @@ static void test_root_sees_all(void **state)
     assert_non_null(member(shown, "qps", 0, "sq_psn"));
     assert_non_null(member(shown, "qps", 0, "rq_psn"));
     assert_non_null(member(shown, "mrs", 1, "address"));
+    assert_non_null(member(shown, "mrs", 1, "key"));
+    assert_int_not_equal(number(shown, "clients", 0, "context"),
+                         number(shown, "clients", 1, "context"));
     assert_null(json_object_get(shown, "others"));
     json_decref(shown);
 }
