@@ -14,6 +14,33 @@ _uroce_options() {
     "$@" --help 2>/dev/null | grep -o -- '--[a-z][a-z-]*' | sort -u
 }
 
+# What may follow the words of `uroce rdma` so far, options left out.
+_uroce_rdma_words() {
+    local words=() word
+
+    for word in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do
+        [[ $word = -* ]] || words+=("$word")
+    done
+    case ${words[*]} in
+    '') echo dev link resource statistic ;;
+    dev | link | resource | res | statistic | stat) echo show ;;
+    'dev show' | 'link show' | 'res show' | 'resource show')
+        [[ ${words[0]} = res* ]] && echo qp cm_id cq mr pd ctx srq
+        uroce rdma dev 2>/dev/null | sed -n 's/^[0-9]*: \([^:]*\):.*/\1/p'
+        ;;
+    'stat show' | 'statistic show') echo link ;;
+    *' link') uroce rdma link 2>/dev/null | cut -d ' ' -f 2 ;;
+    *' dev') uroce rdma dev 2>/dev/null | sed -n 's/^[0-9]*: \([^:]*\):.*/\1/p' ;;
+    *' show qp') echo link lqpn rqpn pid sq-psn rq-psn type path-mig-state state pdn ;;
+    *' show cm_id') echo link lqpn qp-type state ps pid src-addr src-port dst-addr dst-port cm-idn ;;
+    *' show cq') echo dev users pid cqn ctxn ;;
+    *' show mr') echo dev rkey lkey mrlen pid mrn pdn ;;
+    *' show pd') echo dev users pid ctxn pdn ;;
+    *' show ctx') echo dev pid ctxn ;;
+    *' show srq') echo dev pid srqn type pdn cqn lqpn ;;
+    esac
+}
+
 _uroce() {
     local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} i
 
@@ -35,6 +62,8 @@ _uroce() {
     *)
         if [ "$command" = show ] && [ "$COMP_CWORD" = 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_uroce_topics)" -- "$word")
+        elif [ "$command" = rdma ]; then
+            mapfile -t COMPREPLY < <(compgen -W "$(_uroce_rdma_words)" -- "$word")
         elif [ "$command" = fault ] && [ "$COMP_CWORD" = 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "add now list remove" -- "$word")
         else

@@ -22,6 +22,9 @@ int cmd_show(int argc, char **argv);
 /* uroce top [--period S] [--count N] [--qps]: the rates of ports, workers and programs. */
 int cmd_top(int argc, char **argv);
 
+/* uroce rdma OBJECT [show ...]: what iproute2's rdma prints, of the daemon. */
+int cmd_rdma(int argc, char **argv);
+
 /* uroce metrics [--socket PATH] [--format FORMAT]: the daemon's counters for monitors. */
 int cmd_metrics(int argc, char **argv);
 

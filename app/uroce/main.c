@@ -20,6 +20,8 @@ static const struct command {
      "devices, ports, queue pairs, counters and drops of the running uroced", cmd_show},
     {"top", "[--period S] [--count N] [--qps] [--socket PATH] [--json]",
      "rates of ports, workers, programs and drops, again and again", cmd_top},
+    {"rdma", "[-jpdo] [--socket PATH] dev|link|resource|statistic [show ...]",
+     "what iproute2's rdma prints of kernel devices, of the running uroced's", cmd_rdma},
     {"metrics", "[--socket PATH] [--format openmetrics|prometheus]",
      "counters of the running uroced as Prometheus and others read them", cmd_metrics},
     {"trace", "[--qpn N] [--socket PATH] [--json]",

@@ -9,7 +9,7 @@ import sys
 
 uroce, uroced, perf, hello = sys.argv[1:]
 NO_NAME = "x" * 64  # no label of a name is that long, and no server is asked for it
-COMMANDS = ("run", "show", "top", "metrics", "trace", "why", "fault", "dissect", "replay", "entropy", "sim")
+COMMANDS = ("run", "show", "top", "rdma", "metrics", "trace", "why", "fault", "dissect", "replay", "entropy", "sim")
 
 
 def run(*command):
