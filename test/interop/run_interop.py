@@ -19,6 +19,7 @@ import faults
 import frames
 import image
 import peer
+import rdma_words
 import rows
 import run_net as wire
 import uroce_kit as kit
@@ -204,6 +205,8 @@ class FullSession(Session):
         yield from points
 
     def more_points(self):
+        if not self.options.match:
+            yield f"{self.name}: uroce rdma has the words of rdma in the guest", self.rdma_words
         if self.options.set == "all":
             yield f"{self.name}: what comes of faults is what rxe gives to rxe, or explained", self.faults
 
@@ -228,6 +231,11 @@ class FullSession(Session):
         for address in (peer.GUEST_IPV4, peer.GUEST_IPV6):
             if known.get(address) != peer.GUEST_MAC:
                 raise kit.Failure(f"uroced does not know {address}: {known}")
+
+    def rdma_words(self):
+        self.alive()
+        rdma_words.compare(self.link, *peer.addresses(4, False))
+        self.alive()
 
     def faults(self):
         self.alive()
