@@ -8,48 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "ctl_msg.h"
+#include "state.h"
 
 /* A daemon answers immediately; the limit is for a stopped daemon or a foreign program. */
 #define ANSWER_SECONDS 5
 /* What serves is a daemon: it may have very much to show, on a busy machine. */
 #define SHOW_SECONDS 60
-
-static int limit_answers(int sock, time_t seconds)
-{
-    const struct timeval limit = {.tv_sec = seconds};
-
-    return setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-}
-
-static int connect_to(const char *path)
-{
-    const struct timeval limit = {.tv_sec = ANSWER_SECONDS};
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int sock;
-
-    if (strlen(path) >= sizeof(address.sun_path))
-        return -ENAMETOOLONG;
-    strcpy(address.sun_path, path);
-    sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (sock < 0)
-        return -errno;
-    if (limit_answers(sock, ANSWER_SECONDS) != 0 ||
-        setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
-        connect(sock, (const struct sockaddr *)&address, sizeof(address)) != 0) {
-        int err = -errno;
-
-        close(sock);
-        return err;
-    }
-    return sock;
-}
 
 int endpoint_probe(const char *path)
 {
@@ -57,7 +25,7 @@ int endpoint_probe(const char *path)
         .magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_QUERY_DEVICE, .seq = 1};
     int fds[CTL_MAX_FDS];
     unsigned nfds = 0;
-    int sock = connect_to(path);
+    int sock = state_connect(path, ANSWER_SECONDS);
     int err;
 
     if (sock < 0)
@@ -65,8 +33,8 @@ int endpoint_probe(const char *path)
     err = ctl_request(sock, &m, NULL, 0, fds, &nfds);
     for (unsigned i = 0; err == 0 && i < nfds; i++)
         close(fds[i]);
-    if (err == 0 && limit_answers(sock, SHOW_SECONDS) != 0)
-        err = -errno;
+    if (err == 0)
+        err = state_limit(sock, SHOW_SECONDS);
     if (err == 0)
         return sock;
     close(sock);

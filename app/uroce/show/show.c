@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -14,6 +12,7 @@
 #include "ctl_msg.h"
 #include "endpoint.h"
 #include "show.h"
+#include "state.h"
 #include "table.h"
 
 static void usage(FILE *out)
@@ -44,47 +43,15 @@ static const struct topic *find_topic(const char *name)
     return NULL;
 }
 
-/* Parses the JSON in a memfd from the daemon. NULL with the reason on stderr. */
-static json_t *parse_memfd(int memfd, size_t length)
-{
-    json_error_t error;
-    json_t *root = NULL;
-    void *text = mmap(NULL, length, PROT_READ, MAP_PRIVATE, memfd, 0);
-
-    if (text == MAP_FAILED) {
-        perror("uroce: mmap");
-        return NULL;
-    }
-    root = json_loadb(text, length, 0, &error);
-    if (root == NULL)
-        fprintf(stderr, "uroce: the daemon's answer: %s (at byte %d)\n", error.text,
-                error.position);
-    munmap(text, length);
-    return root;
-}
-
 /* NULL with the reason on stderr. */
 static json_t *request_state(int sock, enum ctl_show_what what)
 {
-    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_SHOW, .seq = 1};
-    int fds[CTL_MAX_FDS];
-    unsigned nfds = 0;
-    json_t *root = NULL;
     int err;
+    json_t *root = state_ask(sock, what, &err);
 
-    m.show.what = what;
-    err = ctl_request(sock, &m, NULL, 0, fds, &nfds);
-    if (err == 0)
-        err = m.status;
-    if (err == 0 && (nfds != 1 || m.show.length == 0))
-        err = -EPROTO;
-    if (err == 0)
-        root = parse_memfd(fds[0], m.show.length);
-    else
+    if (root == NULL)
         fprintf(stderr, "uroce: show: %s\n",
                 err == -EAGAIN ? "uroced does not answer in time" : strerror(-err));
-    for (unsigned i = 0; i < nfds; i++)
-        close(fds[i]);
     return root;
 }
 

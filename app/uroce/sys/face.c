@@ -7,8 +7,9 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "state.h"
 
 /* As in lib/verbs/query.c, whose answer and ours must agree. */
 #define SPEED_UNKNOWN_MBPS 10000
@@ -36,51 +37,19 @@ const char *face_rate(uint32_t mbps)
 
 /* ---- requests ---- */
 
-static int ask(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds)
+static int ask(int sock, struct ctl_msg *m)
 {
+    int fds[CTL_MAX_FDS];
+    unsigned nfds = 0;
     int err;
 
     m->magic = CTL_MAGIC;
     m->version = CTL_VERSION;
     m->seq = 1;
-    *nfds = 0;
-    err = ctl_request(sock, m, NULL, 0, fds, nfds);
+    err = ctl_request(sock, m, NULL, 0, fds, &nfds);
+    for (unsigned i = 0; i < nfds; i++)
+        close(fds[i]);
     return err ? err : m->status;
-}
-
-static int ask_plain(int sock, struct ctl_msg *m)
-{
-    int fds[CTL_MAX_FDS];
-    unsigned nfds;
-    int err = ask(sock, m, fds, &nfds);
-
-    for (unsigned i = 0; i < nfds; i++)
-        close(fds[i]);
-    return err;
-}
-
-/* The daemon's ports as JSON, which the caller owns; NULL: *err says why. */
-static json_t *ask_ports(int sock, int *err)
-{
-    struct ctl_msg m = {.type = CTL_SHOW, .show.what = CTL_SHOW_PORTS};
-    int fds[CTL_MAX_FDS];
-    unsigned nfds;
-    json_t *root = NULL;
-    void *text;
-
-    *err = ask(sock, &m, fds, &nfds);
-    if (*err == 0 && nfds == 1 && m.show.length > 0) {
-        text = mmap(NULL, m.show.length, PROT_READ, MAP_PRIVATE, fds[0], 0);
-        if (text != MAP_FAILED) {
-            root = json_loadb(text, m.show.length, 0, NULL);
-            munmap(text, m.show.length);
-        }
-    }
-    for (unsigned i = 0; i < nfds; i++)
-        close(fds[i]);
-    if (root == NULL && *err == 0)
-        *err = -EPROTO;
-    return root;
 }
 
 /* A port is asked for on a connection that has opened a device, so only JSON tells about it. */
@@ -89,7 +58,7 @@ int face_open(struct face *f, int sock)
     *f = (struct face){0};
     while (f->devices < FACE_DEVICES_MAX) {
         struct ctl_msg m = {.type = CTL_QUERY_DEVICE, .device.index = f->devices};
-        int err = ask_plain(sock, &m);
+        int err = ask(sock, &m);
 
         if (err == -ENODEV)
             break;
@@ -161,7 +130,7 @@ static void read_port(struct face_device *d, const json_t *port)
 int face_update(struct face *f, int sock)
 {
     int err;
-    json_t *root = ask_ports(sock, &err);
+    json_t *root = state_ask(sock, CTL_SHOW_PORTS, &err);
 
     if (root == NULL)
         return err;
