@@ -75,6 +75,10 @@ def port_headers(root, files):
     return includes(root, files, r"rte_(mbuf|ethdev|flow)\b", ("drivers/pktio/ethdev", "test/unit/pktio/test_pktio_ethdev", "test/kit/nic/"))
 
 
+def environment_headers(root, files):
+    return includes(root, files, r"rte_telemetry\b", ("drivers/env/", "test/unit/env/"))
+
+
 def clocks_and_io_in_pure_layers(root, files):
     pure = tuple(f"lib/{name}/" for name in PURE)
     pattern = r"\b(clock_gettime|gettimeofday|printf|fprintf|fopen|open|read|write|rand|pthread_\w+)\s*\("
@@ -219,6 +223,7 @@ RULES = (
     ("verbs headers are included by lib/verbs, lib/rdmacm, lib/mlx5, app/uroce-perf/peer, examples and tests alone", verbs_headers),
     ("no DPDK in the pure layers", dpdk_in_pure_layers),
     ("rte_mbuf, rte_ethdev and rte_flow are included by drivers/pktio/ethdev and its test alone", port_headers),
+    ("rte_telemetry is included by drivers/env and its test alone", environment_headers),
     ("no clock, randomness, I/O or locks in the pure layers", clocks_and_io_in_pure_layers),
     (f"no file is longer than {MAX_LINES} lines", long_files),
     ("every C file begins with its licence", licences),

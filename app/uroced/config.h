@@ -88,6 +88,7 @@ struct uroced_config {
     unsigned idle_exit;    /* seconds; 0: never */
     bool pass_userfaultfd; /* to programs that ask for it */
     char metrics[128];     /* where metrics are served (metrics_address.h); "": nowhere */
+    bool telemetry;        /* DPDK's socket exists */
     char user[32];         /* to run as when the ports are open; "": no change */
     bool no_seccomp, keep_capabilities;
     struct quota_limits quota;

@@ -104,8 +104,10 @@ int config_daemon_key(struct reader *r, const char *value)
         return read_capabilities(r, value);
     if (!strcmp(r->key, "metrics"))
         return read_metrics(r, value);
+    if (!strcmp(r->key, "telemetry"))
+        return config_yes_no(r, value, &c->telemetry);
     return config_fail(r, "is not a key of this section (socket, mode, group, workers, cpus, poll, "
-                          "idle_exit, userfaultfd, user, seccomp, capabilities, metrics)");
+                          "idle_exit, userfaultfd, user, seccomp, capabilities, metrics, telemetry)");
 }
 
 static int read_device(struct reader *r, const char *value)

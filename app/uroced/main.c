@@ -18,6 +18,7 @@
 #include "options.h"
 #include "server.h"
 #include "service.h"
+#include "telemetry.h"
 #include "uroced.h"
 #include "watch.h"
 
@@ -107,21 +108,32 @@ static bool needs_dpdk(const struct uroced_config *c)
 static int start_env(struct daemon *d, const struct options *o, char **argv)
 {
     const char *pci[CONFIG_PORTS_MAX];
-    struct env_config ec = {.argc = o->eal_argc, .argv = o->eal_argv, .pci = pci};
+    struct env_config ec = {.argc = o->eal_argc,
+                            .argv = o->eal_argv,
+                            .telemetry = d->config.telemetry,
+                            .pci = pci};
+    bool has_dpdk = needs_dpdk(&d->config);
     int err;
+
+    if (d->config.telemetry && !has_dpdk) {
+        fprintf(stderr, "uroced: telemetry is DPDK's, and no port is\n");
+        return -EINVAL;
+    }
 
     for (unsigned i = 0; i < d->config.ports; i++) {
         if (port_is_pci(&d->config.port[i]))
             pci[ec.pci_count++] = d->config.port[i].device;
     }
     d->env = &env_posix;
-    if (needs_dpdk(&d->config)) {
+    if (has_dpdk) {
         scrub_library_path(argv);
         d->env = &env_dpdk;
     }
     err = d->env->init(&ec);
     if (err)
         d->env = NULL;
+    else if (has_dpdk)
+        err = telemetry_open(d->config.socket);
     return err;
 }
 

@@ -41,6 +41,7 @@ static const char usage[] =
     "      --user NAME      go on as this user when ports and socket are open (root)\n"
     "      --metrics ADDRESS:PORT|unix:PATH\n"
     "                       serve metrics by HTTP (GET /metrics)\n"
+    "      --telemetry      DPDK's telemetry socket, for dpdk-telemetry.py (ports of DPDK)\n"
     "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
     "  -V, --version; -h, --help\n"
     "\n"
@@ -81,6 +82,7 @@ enum {
     OPT_SECCOMP,
     OPT_USER,
     OPT_METRICS,
+    OPT_TELEMETRY,
 };
 
 static const struct option long_options[] = {
@@ -98,6 +100,7 @@ static const struct option long_options[] = {
     {"seccomp", required_argument, NULL, OPT_SECCOMP},
     {"user", required_argument, NULL, OPT_USER},
     {"metrics", required_argument, NULL, OPT_METRICS},
+    {"telemetry", no_argument, NULL, OPT_TELEMETRY},
     {"version", no_argument, NULL, 'V'},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -166,6 +169,9 @@ static int apply_option(struct options *o, int option)
     case OPT_METRICS:
         o->metrics = optarg;
         return metrics_address_parse(&address, optarg) ? bad_usage("--metrics", optarg) : 0;
+    case OPT_TELEMETRY:
+        o->telemetry = true;
+        return 0;
     case 'V':
         printf("uroced %s\n", UROCE_VERSION);
         exit(EXIT_SUCCESS);
@@ -287,6 +293,7 @@ int options_configure(struct uroced_config *c, const struct options *o)
         snprintf(c->user, sizeof(c->user), "%s", o->user);
     if (o->metrics)
         snprintf(c->metrics, sizeof(c->metrics), "%s", o->metrics);
+    c->telemetry |= o->telemetry;
     if (socket_permissions(c))
         return -1;
     if (configure_workers(c, o))

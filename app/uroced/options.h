@@ -7,7 +7,7 @@
 
 struct options {
     const char *config, *socket, *group, *user, *metrics, *cpus, *poll;
-    bool loopback, udp;
+    bool loopback, udp, telemetry;
     const char *addresses; /* of --loopback or --udp, or NULL */
     unsigned workers, idle_exit, mode;
     bool seccomp, no_seccomp; /* neither: as the configuration says */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The EAL, configured for an ordinary machine: no hugepages, no PCI scan unless a port needs it,
- * one lcore that may run on all CPUs of the process, no telemetry socket. */
+ * one lcore that may run on all CPUs of the process, no telemetry socket unless it is asked for. */
 #define ALLOW_EXPERIMENTAL_API /* interrupt handles of our own */
 #include "env.h"
 
@@ -91,10 +91,12 @@ static const struct {
     {{"-m", "256"},
      (const char *const[]){"-m", "--in-memory", "--huge-dir", "--socket-mem", "--huge-unlink",
                            "--single-file-segments", NULL}},
-    {{"--no-telemetry"}, (const char *const[]){"--no-telemetry", "--telemetry", NULL}},
     {{"--no-shconf"}, (const char *const[]){"--no-shconf", "--proc-type", NULL}},
     {{"--log-level=warning"}, (const char *const[]){"--log-level", NULL}},
+    /* It would say that there is no socket of its first version. */
+    {{"--log-level=lib.telemetry:error"}, (const char *const[]){"--log-level", NULL}},
 };
+static const char *const telemetry_options[] = {"--no-telemetry", "--telemetry", NULL};
 static const char *const prefix_options[] = {"--file-prefix", NULL};
 static const char *const lcore_options[] = {"--lcores", "-l", "-c", NULL};
 static const char *const pci_options[] = {"--no-pci", "-a", "--allow", "-b", "--block", NULL};
@@ -110,6 +112,8 @@ static int default_args(struct args *a, const struct env_config *config)
                       ? 0
                       : args_add(a, default_options[i].text[k]);
     }
+    if (!ret && !config->telemetry && !has_option(config, telemetry_options))
+        ret = args_add(a, "--no-telemetry");
     snprintf(text, sizeof(text), "--file-prefix=%s-%d", program_name(config), getpid());
     if (!ret && !has_option(config, prefix_options))
         ret = args_add(a, text);
@@ -219,9 +223,12 @@ static void park_interrupt_thread(void)
  * in its name. */
 static void dpdk_fini(void)
 {
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], socket[PATH_MAX + 32];
 
     snprintf(folder, sizeof(folder), "%s", rte_eal_get_runtime_dir());
+    snprintf(socket, sizeof(socket), "%s/dpdk_telemetry.v2", folder);
+    if (remove_folder)
+        unlink(socket); /* if there is telemetry; the EAL would do it later */
     park_interrupt_thread();
     rte_eal_cleanup();
     if (remove_folder)

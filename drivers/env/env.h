@@ -13,6 +13,7 @@ struct env_config {
     /* The user's EAL arguments; without any the defaults of env_dpdk apply. */
     int argc;
     char **argv;
+    bool telemetry;      /* the defaults include DPDK's telemetry socket */
     bool defaults;       /* add the defaults that the user's arguments do not contradict */
     const char *program; /* the name at the start of messages; NULL: uroced */
     /* PCI addresses of configured ports: only these devices are probed. */
