@@ -7,18 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frame_peek.h"
 #include "worker_internal.h"
 
-#define HELD_MAX      64
-#define AROUND        64u              /* bytes of a frame besides its MTU, at most */
-#define REORDER_LIMIT (10 * NS_PER_MS) /* a packet that no other overtakes goes on */
-#define DRAIN_ROUNDS  100              /* passes in which the frames that are held leave */
+#define HELD_MAX     64
+#define AROUND       64u /* bytes of a frame besides its MTU, at most */
+#define DRAIN_ROUNDS 100 /* passes in which the frames that are held leave */
 
-/* A copy of a frame: goes on at a time, or when as many packets have passed. */
+/* A copy of a frame. */
 struct held {
-    ns_t due;
-    uint64_t after;
+    struct inject_wait wait;
     uint32_t len;
     uint16_t slot;
     bool icrc_omitted;
@@ -67,10 +64,10 @@ static bool is_ours(const struct port_inject *pi, const struct frame *f)
     return f->data >= pi->memory && f->data < pi->memory + (size_t)HELD_MAX * pi->room;
 }
 
-static bool hold(struct port_inject *pi, struct held_list *list, const struct frame *f, ns_t due,
-                 uint64_t after)
+static bool hold(struct port_inject *pi, struct held_list *list, const struct frame *f,
+                 struct inject_wait wait)
 {
-    struct held h = {.due = due, .after = after, .len = f->len, .icrc_omitted = f->icrc_omitted};
+    struct held h = {.wait = wait, .len = f->len, .icrc_omitted = f->icrc_omitted};
 
     if (!pi->free_count || f->len > pi->room)
         return false;
@@ -86,7 +83,7 @@ static struct held *find_ready(struct port_inject *pi, struct held_list *list, n
     for (unsigned i = 0; i < list->n; i++) {
         struct held *h = &list->held[i];
 
-        if (!pi->rules || h->due <= now || h->after <= list->passed)
+        if (!pi->rules || inject_wait_is_over(&h->wait, now, list->passed))
             return h;
     }
     return NULL;
@@ -103,66 +100,22 @@ static struct held take(struct held_list *list, struct held *h)
 
 /* ---- rules ---- */
 
-static ns_t age_of(const struct inject_live *live, ns_t now)
-{
-    return now - min_of(live->since, now);
-}
-
-/* The rule that has taken the link; NULL: the link is there. */
-static struct inject_live *link_taker(struct port_inject *pi, ns_t now)
-{
-    for (unsigned i = 0; i < pi->rules; i++) {
-        struct inject_live *live = pi->rule[i];
-
-        if (live->rule.act == INJECT_LINK_DOWN &&
-            inject_is_its_time(&live->rule, age_of(live, now)))
-            return live;
-    }
-    return NULL;
-}
-
-/* Without a link nothing comes and goes, RoCE or not, whatever other rules say. */
 static struct inject_live *choose(struct port_inject *pi, struct inject_packet *p,
                                   const struct frame *f, ns_t now, uint64_t *index)
 {
-    struct inject_live *live = link_taker(pi, now);
+    bool is_roce = pi->rules && inject_read(p, f);
 
-    if (live) {
-        atomic_fetch_add_explicit(&live->hits.matched, 1, memory_order_relaxed);
-        return live;
-    }
-    if (!pi->rules || !inject_read(p, f))
-        return NULL;
-    if (p->direction == INJECT_RX)
+    if (is_roce && p->direction == INJECT_RX)
         p->program = engine_program_of(pi->port->engine, p->dest_qpn);
-    for (unsigned i = 0; i < pi->rules; i++) {
-        live = pi->rule[i];
-        if (live->rule.act != INJECT_LINK_DOWN &&
-            inject_decide(&live->rule, &live->hits, p, age_of(live, now), index))
-            return live;
-    }
-    return NULL;
+    return inject_choose(pi->rule, pi->rules, is_roce ? p : NULL, now, index);
 }
 
 static bool act(struct port_inject *pi, struct held_list *list, const struct inject_live *live,
                 uint64_t index, struct frame *f, ns_t now)
 {
-    switch (live->rule.act) {
-    case INJECT_DUPLICATE:
-        return hold(pi, list, f, now, 0);
-    case INJECT_CORRUPT:
-        return inject_corrupt(&live->rule, index, f);
-    case INJECT_NAK:
-        return inject_nak(&live->rule, f);
-    case INJECT_MARK:
-        return frame_mark(f->data, f->len);
-    case INJECT_DELAY:
-        return hold(pi, list, f, now + live->rule.delay, UINT64_MAX);
-    case INJECT_REORDER:
-        return hold(pi, list, f, now + REORDER_LIMIT, list->passed + live->rule.behind);
-    default:
-        return true;
-    }
+    if (inject_waits(live->rule.act))
+        return hold(pi, list, f, inject_wait_of(&live->rule, now, list->passed));
+    return inject_change(&live->rule, index, f);
 }
 
 /* Whether the frame itself goes on, perhaps changed. *taken: what took it away. */
@@ -172,19 +125,8 @@ static bool pass(struct port_inject *pi, struct inject_packet *p, struct frame *
     struct held_list *list = p->direction == INJECT_RX ? &pi->rx : &pi->tx;
     uint64_t index = 0;
     struct inject_live *live = choose(pi, p, f, now, &index);
-    bool done;
 
-    *taken = INJECT_NOTHING;
-    if (live) {
-        done = act(pi, list, live, index, f, now);
-        atomic_fetch_add_explicit(done ? &live->hits.acted : &live->hits.missed, 1,
-                                  memory_order_relaxed);
-        if (done && live->rule.act == INJECT_LINK_DOWN)
-            *taken = INJECT_DROP;
-        if (done && (live->rule.act == INJECT_DROP || live->rule.act == INJECT_DELAY ||
-                     live->rule.act == INJECT_REORDER))
-            *taken = live->rule.act;
-    }
+    *taken = live ? inject_conclude(live, act(pi, list, live, index, f, now)) : INJECT_NOTHING;
     list->passed += *taken == INJECT_NOTHING;
     return *taken == INJECT_NOTHING;
 }
@@ -213,7 +155,7 @@ static void lose_held(struct port_inject *pi, ns_t now)
 {
     struct held_list *const list[] = {&pi->rx, &pi->tx};
 
-    for (unsigned i = 0; i < ARRAY_SIZE(list) && link_taker(pi, now); i++)
+    for (unsigned i = 0; i < ARRAY_SIZE(list) && inject_link_taker(pi->rule, pi->rules, now); i++)
         while (list[i]->n)
             pi->free[pi->free_count++] = take(list[i], list[i]->held).slot;
 }

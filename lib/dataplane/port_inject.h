@@ -11,17 +11,8 @@
 #ifndef UROCE_PORT_INJECT_H
 #define UROCE_PORT_INJECT_H
 
-#include "inject.h"
+#include "inject_act.h"
 #include "worker.h"
-
-#define INJECT_RULES_MAX 32
-
-/** A rule in use. It lives until no port has it any more. */
-struct inject_live {
-    struct inject_rule rule;
-    struct inject_hits hits;
-    ns_t since; /**< when it was made */
-};
 
 /** What a part of a port does by its rules. */
 struct port_inject;
