@@ -30,7 +30,8 @@ struct fabric;
 
 /* ---- frames ---- */
 
-/* A frame. The caller reads and writes len and data; the rest is the network's. */
+/* A frame. The caller reads and writes len, data and icrc_omitted, which the network does not heed;
+ * the rest is the network's. */
 struct fabric_frame {
     struct fabric_frame *next;
     ns_t at; /* when it arrives at the other end of the link that it is on */
@@ -39,6 +40,7 @@ struct fabric_frame {
     uint16_t to, in; /* the host; the port of the switch by which it came */
     uint8_t priority;
     bool may_mark, may_trim, in_headroom, is_pause;
+    bool icrc_omitted; /* as in struct frame */
     uint8_t data[FABRIC_FRAME_ROOM];
 };
 

@@ -91,10 +91,20 @@ static int build_memory(struct lab *lab)
     return 0;
 }
 
+static int build_rules(struct lab *lab)
+{
+    const struct lab_spec *spec = lab->spec;
+
+    lab->rule = calloc(spec->rules + 1, sizeof(*lab->rule));
+    for (unsigned i = 0; lab->rule && i < spec->rules; i++)
+        lab->rule[i].rule = spec->rule[i].rule;
+    return lab->rule ? 0 : -ENOMEM;
+}
+
 static int build_hosts(struct lab *lab)
 {
     const struct lab_spec *spec = lab->spec;
-    int err = 0;
+    int err = build_rules(lab);
 
     for (unsigned i = 0; i < spec->nodes && !lab->trim; i++)
         if (spec->node[i].is_switch)
@@ -221,6 +231,7 @@ void lab_destroy(struct lab *lab)
         qp_table_destroy(lab->qps);
     free(lab->bytes);
     free(lab->site);
+    free(lab->rule);
     free(lab->run);
     free(lab);
 }
@@ -262,6 +273,13 @@ void lab_result(const struct lab *lab, unsigned flow, struct lab_result *result)
 uint64_t lab_arrived(const struct lab *lab, unsigned flow)
 {
     return run_arrived(&lab->run[flow]);
+}
+
+void lab_rule_hits(const struct lab *lab, unsigned rule, struct lab_hits *hits)
+{
+    const struct inject_hits *h = &lab->rule[rule].hits;
+
+    *hits = (struct lab_hits){h->matched, h->acted, h->missed};
 }
 
 void lab_drops(const struct lab *lab, uint64_t drop[DROP_COUNT])

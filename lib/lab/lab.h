@@ -71,6 +71,16 @@ void lab_result(const struct lab *lab, unsigned flow, struct lab_result *result)
 /* lab_result.arrived alone. */
 uint64_t lab_arrived(const struct lab *lab, unsigned flow);
 
+/* ---- rules ---- */
+
+/* As `uroce fault list` counts, of all of a rule's hosts. */
+struct lab_hits {
+    uint64_t matched; /* frames that it describes, within its time */
+    uint64_t acted;   /* of these, to which it was done */
+    uint64_t missed;  /* that it picked although it could not be done */
+};
+void lab_rule_hits(const struct lab *lab, unsigned rule, struct lab_hits *hits);
+
 /* Frames that engines dropped, of all hosts, by reason. */
 void lab_drops(const struct lab *lab, uint64_t drop[DROP_COUNT]);
 

@@ -4,6 +4,7 @@
 #define UROCE_LAB_INTERNAL_H
 
 #include "lab.h"
+#include "site_inject.h"
 
 /* Engines' clocks begin later than the network's, at a time that is no special value. */
 #define LAB_EPOCH NS_PER_SEC
@@ -48,8 +49,9 @@ struct site {
     struct engine *engine;
     struct encap_port port;
     struct gid_table gids;
-    ns_t timer;       /* the event that is planned; NS_NEVER */
-    struct end *ends; /* with completions */
+    struct site_inject *inject; /* NULL: it has no rules */
+    ns_t timer;                 /* the event that is planned; NS_NEVER */
+    struct end *ends;           /* with completions */
     bool serving;
 };
 
@@ -58,7 +60,8 @@ struct lab {
     struct lab_hooks hooks;
     struct fabric *fabric;
     struct site *site;
-    uint8_t trim; /* as switches do, the first one that trims; 0: none */
+    uint8_t trim;             /* as switches do, the first one that trims; 0: none */
+    struct inject_live *rule; /* the specification's; the counts are of all hosts */
     struct lab_run *run;
     struct lab_run *over; /* flows whose ends are to be freed */
     unsigned left;        /* flows that have not ended, of those that can */

@@ -377,6 +377,33 @@ static int make_lose(struct parser *p)
     return make_change(p, LAB_LOSE);
 }
 
+/* The words behind the first one, with a blank between two; word[] is void then. */
+static char *rest_of_line(struct parser *p)
+{
+    char *at = p->text;
+
+    for (unsigned i = 1; i < p->words; i++) {
+        size_t len = strlen(p->word[i]);
+
+        memmove(at, p->word[i], len);
+        at += len;
+        *at++ = ' ';
+    }
+    at[p->words > 1 ? -1 : 0] = '\0';
+    return p->text;
+}
+
+static int add_rule(struct parser *p)
+{
+    char error[INJECT_ERROR_MAX];
+    int err = lab_read_rule(p->spec, rest_of_line(p), error);
+
+    if (!err)
+        return 0;
+    fail(p, "%s", error);
+    return err == -ENOMEM ? err : -EINVAL;
+}
+
 /* ---- the text ---- */
 
 static const struct command {
@@ -390,7 +417,7 @@ static const struct command {
     {"clos", make_clos},         {"fattree", make_fattree},   {"flow", make_flow},
     {"incast", make_incast},     {"alltoall", make_alltoall}, {"permutation", make_permutation},
     {"poisson", make_poisson},   {"fail", make_fail},         {"mark", make_mark},
-    {"lose", make_lose},
+    {"lose", make_lose},         {"fault", add_rule},
 };
 
 /* Cuts the line at blanks; # begins a comment. */

@@ -33,6 +33,59 @@ static void on_async_event(void *ctx, struct qp *qp, struct comp_queue *cq, enum
 {
 }
 
+/* ---- what rules tell ---- */
+
+static void receive(struct site *s, struct fabric_frame *frame)
+{
+    struct frame f = {.data = frame->data, .len = frame->len, .icrc_omitted = frame->icrc_omitted};
+
+    engine_rx(s->engine, &f, 1, lab_engine_time(s->lab));
+    fabric_frame_free(s->lab->fabric, frame);
+}
+
+static void pass(void *host, enum inject_direction way, struct fabric_frame *frame)
+{
+    struct site *s = host;
+
+    if (way == INJECT_RX)
+        receive(s, frame);
+    else
+        fabric_send(s->lab->fabric, s->number, frame);
+}
+
+/* One that is on its way out is gone as if a network had lost it. */
+static void drop(void *host, enum inject_direction way, struct fabric_frame *frame, uint32_t qpn)
+{
+    struct site *s = host;
+    struct frame f = {.data = frame->data, .len = frame->len};
+
+    if (way == INJECT_RX)
+        engine_rx_dropped(s->engine, &f, DROP_fault_rule, qpn, lab_engine_time(s->lab));
+    fabric_frame_free(s->lab->fabric, frame);
+}
+
+static void released(void *host)
+{
+    site_serve(host);
+}
+
+/* 0 or -ENOMEM */
+static int set_rules(struct site *s)
+{
+    static const struct site_inject_ops ops = {pass, drop, released};
+    const struct lab_spec *spec = s->lab->spec;
+    struct inject_live *rule[LAB_RULES_MAX];
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < spec->rules; i++)
+        if (lab_name_matches(s->node->name, spec->rule[i].hosts))
+            rule[n++] = &s->lab->rule[i];
+    if (!n)
+        return 0;
+    s->inject = site_inject_create(s->lab->fabric, &ops, s, rule, n);
+    return s->inject ? 0 : -ENOMEM;
+}
+
 /* ---- its life ---- */
 
 static uint64_t line_of(const struct lab *lab, const struct lab_node *node)
@@ -87,11 +140,12 @@ int site_init(struct lab *lab, struct site *s, const struct lab_node *node)
     s->timer = NS_NEVER;
     set_address(s);
     s->engine = engine_create(&config);
-    return s->engine ? 0 : -ENOMEM;
+    return s->engine ? set_rules(s) : -ENOMEM;
 }
 
 void site_fini(struct site *s)
 {
+    site_inject_free(s->inject);
     if (s->engine)
         engine_destroy(s->engine);
 }
@@ -137,7 +191,11 @@ static bool send_frames(struct site *s)
             return sent;
         }
         buffer->len = f.len;
-        fabric_send(lab->fabric, s->number, buffer);
+        buffer->icrc_omitted = f.icrc_omitted;
+        if (s->inject)
+            site_inject_frame(s->inject, INJECT_TX, buffer);
+        else
+            fabric_send(lab->fabric, s->number, buffer);
         sent = true;
     }
     return sent;
@@ -180,10 +238,11 @@ void site_deliver(void *ctx, unsigned host, struct fabric_frame *frame)
 {
     struct lab *lab = ctx;
     struct site *s = &lab->site[host];
-    struct frame f = {.data = frame->data, .len = frame->len, .icrc_omitted = !lab->hooks.frame};
 
-    engine_rx(s->engine, &f, 1, lab_engine_time(lab));
-    fabric_frame_free(lab->fabric, frame);
+    if (s->inject)
+        site_inject_frame(s->inject, INJECT_RX, frame);
+    else
+        receive(s, frame);
     site_serve(s);
 }
 

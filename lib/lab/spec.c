@@ -33,6 +33,7 @@ void lab_spec_free(struct lab_spec *spec)
     free(spec->link);
     free(spec->flow);
     free(spec->change);
+    free(spec->rule);
     *spec = (struct lab_spec){0};
 }
 
@@ -126,6 +127,17 @@ int lab_add_change(struct lab_spec *spec, const struct lab_change *change)
         return err;
     spec->change[spec->changes] = *change;
     return (int)spec->changes++;
+}
+
+int lab_add_rule(struct lab_spec *spec, const struct lab_rule *rule)
+{
+    int err =
+        make_room(&spec->rule, spec->rules, &spec->rule_room, LAB_RULES_MAX, sizeof(*spec->rule));
+
+    if (err)
+        return err;
+    spec->rule[spec->rules] = *rule;
+    return (int)spec->rules++;
 }
 
 int lab_find_port(const struct lab_spec *spec, unsigned a, unsigned b)

@@ -12,6 +12,7 @@
 #include "cc.h"
 #include "entropy.h"
 #include "fabric.h"
+#include "inject_act.h"
 #include "random.h"
 
 #define LAB_NAME_MAX    24u /* with the NUL */
@@ -19,7 +20,9 @@
 #define LAB_LINKS_MAX   16384u
 #define LAB_FLOWS_MAX   65536u
 #define LAB_CHANGES_MAX 1024u
+#define LAB_RULES_MAX   INJECT_RULES_MAX
 #define LAB_LINE_MAX    4096u
+#define LAB_PATTERN_MAX 256u /* of a rule, with the NUL */
 #define LAB_MESSAGE_MAX (64u << 20)
 #define LAB_TIME_MAX    (3600 * NS_PER_SEC)
 #define LAB_ENDLESS     UINT64_MAX
@@ -83,6 +86,13 @@ struct lab_change {
     unsigned frames; /* LAB_MARK, LAB_LOSE */
 };
 
+/* A rule as those of `uroce fault`, about packets or the link of these hosts' ports. */
+struct lab_rule {
+    struct inject_rule rule;
+    char hosts[LAB_PATTERN_MAX]; /* a pattern; "*": all */
+    char text[INJECT_TEXT_MAX];  /* the rule's */
+};
+
 /* ---- all of it ---- */
 
 struct lab_spec {
@@ -92,8 +102,9 @@ struct lab_spec {
     struct lab_link *link;
     struct lab_flow *flow;
     struct lab_change *change;
-    unsigned nodes, links, flows, changes;
-    unsigned node_room, link_room, flow_room, change_room;
+    struct lab_rule *rule;
+    unsigned nodes, links, flows, changes, rules;
+    unsigned node_room, link_room, flow_room, change_room, rule_room;
     unsigned hosts, switches;
     /* While it is made: what later nodes and links get. */
     struct lab_host host_default;
@@ -116,6 +127,13 @@ int lab_spec_read(struct lab_spec *spec, const char *text, size_t len, const uin
                   struct lab_error *error);
 void lab_spec_free(struct lab_spec *spec);
 
+/*
+ * Reads a rule and adds it: "[PATTERN] RULE" as behind `fault` of a line. Without a pattern it is
+ * for the host that it names as its device, or for all, later ones too. 0; -EINVAL, -ENOSPC or
+ * -ENOMEM, with the reason in error.
+ */
+int lab_read_rule(struct lab_spec *spec, const char *text, char error[INJECT_ERROR_MAX]);
+
 /* "10us", "1.5ms", "2s", "300ns", "0": false where the text is no such time. */
 bool lab_read_time(const char *text, ns_t *time);
 
@@ -127,6 +145,7 @@ int lab_add_node(struct lab_spec *spec, const char *name, bool is_switch);
 int lab_add_link(struct lab_spec *spec, unsigned a, unsigned b, const struct fabric_link *config);
 int lab_add_flow(struct lab_spec *spec, const struct lab_flow *flow);
 int lab_add_change(struct lab_spec *spec, const struct lab_change *change);
+int lab_add_rule(struct lab_spec *spec, const struct lab_rule *rule);
 /* -ENOENT */
 int lab_find_node(const struct lab_spec *spec, const char *name);
 /* The link between two nodes, in either order: its port at a. */

@@ -32,6 +32,13 @@ static void check(const struct lab_spec *s)
     }
     for (unsigned i = 0; i < s->changes; i++)
         REQUIRE(s->change[i].port < 2 * s->links);
+    REQUIRE(s->rules <= LAB_RULES_MAX);
+    for (unsigned i = 0; i < s->rules; i++) {
+        const struct lab_rule *r = &s->rule[i];
+
+        REQUIRE(memchr(r->hosts, '\0', LAB_PATTERN_MAX) && memchr(r->text, '\0', INJECT_TEXT_MAX));
+        REQUIRE(inject_kind_of(r->rule.act) & (INJECT_OF_PACKETS | INJECT_OF_LINKS));
+    }
 }
 
 static void run(struct lab_spec *s)
@@ -51,6 +58,12 @@ static void run(struct lab_spec *s)
     t = fabric_totals(lab_fabric(lab));
     REQUIRE(t->sent == t->delivered + t->dropped + t->lost + t->unrouted + t->misplaced +
                            fabric_frames_inside(lab_fabric(lab)));
+    for (unsigned i = 0; i < s->rules; i++) {
+        struct lab_hits h;
+
+        lab_rule_hits(lab, i, &h);
+        REQUIRE(h.acted + h.missed <= h.matched);
+    }
     lab_destroy(lab);
 }
 

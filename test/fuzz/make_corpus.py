@@ -308,6 +308,11 @@ def lab_corpus(_):
         for other, lines in enumerate(traffic):
             before, after = more[(number + other) % len(more)], faults[(number * 2 + other) % len(faults)]
             yield f"{before}{shape} # nodes\n{lines}{after}".encode()
+    rules = ("drop rx nth 3\nfault h1 corrupt tx chance 0.2 seed 7\nfault delay 2us opcode RC_ACK device h2",
+             "h[1-2] reorder 2\nfault duplicate nth 2\nfault link_down after 5us for 2us device h1\nfault corrupt sealed header",
+             "nak remote_access count 2\nfault mark qp 0x11 psn 4-9 sport 0xC000", "fail reg_mr ENOMEM", "h1 qp_error qp 1", "h9 drop", "h1")
+    for number, text in enumerate(rules):
+        yield f"{shapes[0]}\n{traffic[number % 4]}fault {text}\n".encode()
 
 
 def inject_corpus(vectors):

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Laboratories made at random (lib/lab): topologies, queues, marks, trims, pauses, spraying,
- * losses, links that fail for a while, and every controller. Whatever the network does, all flows
- * end well, every frame is accounted for, and a switch with PFC alone drops nothing.
+ * losses, links that fail for a while, rules that spoil frames, and every controller. Whatever the
+ * network does, all flows end well, every frame is accounted for, and a switch with PFC alone drops
+ * nothing.
  *
  *     sim_lab [--first SEED] [--seeds N] | --seed SEED      the second prints the laboratory, too
  */
@@ -108,6 +109,29 @@ static void add_faults(struct recipe *r, unsigned leaves)
             1 + below(r, 5));
 }
 
+/* Rules that no flow fails by. */
+static void add_rules(struct recipe *r)
+{
+    static const char *const rules[] = {
+        "drop chance 0.00%u seed %u",
+        "duplicate nth 1%u seed %u",
+        "corrupt chance 0.00%u seed %u",
+        "corrupt header chance 0.00%u seed %u",
+        "mark nth %u seed %u",
+        "delay 1%uus chance 0.03 count 40 seed %u",
+        "reorder 1%u chance 0.03 count 40 seed %u",
+        "nak rnr chance 0.02 count 1%u seed %u",
+        "nak sequence chance 0.02 count 1%u seed %u",
+        "link_down after %uus for 1%uus",
+    };
+
+    for (unsigned n = below(r, 2) ? below(r, 4) : 0; n; n--) {
+        add(r, "fault %s", ONE_OF(r, "", "h1 ", "h[1-2] "));
+        add(r, rules[below(r, ARRAY_SIZE(rules))], 1 + below(r, 9), below(r, 10));
+        add(r, "\n");
+    }
+}
+
 static void make(struct recipe *r, uint64_t seed)
 {
     unsigned leaves, hosts;
@@ -118,6 +142,7 @@ static void make(struct recipe *r, uint64_t seed)
     hosts = add_nodes(r, &leaves);
     add_flows(r, hosts);
     add_faults(r, leaves);
+    add_rules(r);
 }
 
 /* ---- running ---- */

@@ -227,6 +227,38 @@ static void faults(void **state)
     lab_spec_free(&s);
 }
 
+static void rules(void **state)
+{
+    struct lab_spec s = accept("fault drop rx chance 0.5 # of later hosts, too\n"
+                               "star hosts=3\nhost drop\nflow h1 h2\n"
+                               "fault h[1-2]\t delay  5us tx \r\n"
+                               "fault mark device h3 after 1ms\nfault drop drop\n"
+                               "fault h3 link_down for 1ms\n");
+    char why[INJECT_ERROR_MAX];
+
+    assert_int_equal(s.rules, 5);
+    assert_int_equal(s.rule[0].rule.act, INJECT_DROP);
+    assert_string_equal(s.rule[0].hosts, "*");
+    assert_string_equal(s.rule[0].text, "drop rx chance 0.5");
+    assert_string_equal(s.rule[1].hosts, "h[1-2]");
+    assert_string_equal(s.rule[1].text, "delay 5us tx");
+    assert_int_equal(s.rule[1].rule.delay, 5000);
+    assert_string_equal(s.rule[2].hosts, "h3");
+    assert_string_equal(s.rule[2].text, "mark device h3 after 1ms");
+    assert_string_equal(s.rule[3].hosts, "drop");
+    assert_string_equal(s.rule[3].text, "drop");
+    assert_int_equal(s.rule[4].rule.act, INJECT_LINK_DOWN);
+    assert_int_equal(lab_read_rule(&s, " h1\tnak rnr ", why), 0);
+    assert_string_equal(s.rule[5].hosts, "h1");
+    assert_int_equal(lab_read_rule(&s, "h4 drop", why), -EINVAL);
+    assert_non_null(strstr(why, "h4"));
+    while (s.rules < LAB_RULES_MAX)
+        assert_int_equal(lab_read_rule(&s, "drop", why), 0);
+    assert_int_equal(lab_read_rule(&s, "drop", why), -ENOSPC);
+    assert_non_null(strstr(why, "too many"));
+    lab_spec_free(&s);
+}
+
 static void patterns(void **state)
 {
     assert_true(lab_name_matches("h12", "h[1-64]"));
@@ -313,6 +345,23 @@ static void errors_have_a_line(void **state)
         {"star hosts=2\nfail h1 s1 at=2ms until=1ms\n", 2, "after"},
         {"star hosts=2\nflow h1 h2\nsample 10ns\n", 3, "sample"},
         {"star hosts=2\nflow h1 h2\nuntil 1s\nsample 1us\n", 0, "samples"},
+        {"star hosts=2\nfault\n", 2, "no rule"},
+        {"star hosts=2\nfault h1\n", 2, "no rule"},
+        {"star hosts=2\nfault dorp rx\n", 2, "dorp"},
+        {"star hosts=2\nfault drop chance 2\n", 2, "probability"},
+        {"star hosts=2\nfault h1 drop chance 2\n", 2, "probability"},
+        {"star hosts=2\nfault h3 drop\n", 2, "h3"},
+        {"star hosts=2\nfault s1 drop\n", 2, "s1"},
+        {"fault h1 drop\nstar hosts=2\n", 1, "h1"},
+        {"star hosts=2\nfault drop device h3\n", 2, "h3"},
+        {"star hosts=2\nfault h1 drop device h1\n", 2, "device"},
+        {"star hosts=2\nfault drop rx program p\n", 2, "\"drop\" names a program"},
+        {"star hosts=2\nfault complete retry_exc_err\n", 2, "about work requests"},
+        {"star hosts=2\nfault daemon_death\n", 2, "at once"},
+        {"star hosts=2\nfault fail reg_mr ENOMEM\n", 2, "\"fail\" is about the calls"},
+        {"star hosts=2\nfault h1 fail reg_mr ENOMEM\n", 2, "\"fail\" is about the calls"},
+        {"star hosts=2\nfault qp_error qp 3\n", 2, "at once"},
+        {"star hosts=2\nfault event port_err\n", 2, "at once"},
         {"seed x\n", 1, "number"},
         {"star hosts=4\npermutation\nseed 4\n", 3, "before"},
     };
@@ -371,6 +420,7 @@ int main(void)
         cmocka_unit_test(permutations_have_no_fixed_point),
         cmocka_unit_test(arrivals_are_poisson),
         cmocka_unit_test(faults),
+        cmocka_unit_test(rules),
         cmocka_unit_test(patterns),
         cmocka_unit_test(errors_have_a_line),
         cmocka_unit_test(odd_bytes_are_refused),
