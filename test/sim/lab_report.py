@@ -294,6 +294,28 @@ def pause_table(lab):
     return table(("control", "pfc", "victim, Gb/s", "the 8 others, Gb/s", "frames dropped", "pauses"), rows)
 
 
+# ---- packets that go wrong ----
+
+FIRST_RULE = "h2 drop rx opcode RC_WRITE_MIDDLE nth 100 count 1"  # as the file has it
+RULES = ("", FIRST_RULE, "h2 drop rx opcode RC_WRITE_LAST count 1", "h2 corrupt rx opcode RC_WRITE_MIDDLE nth 100 count 1",
+         "h1 drop rx opcode RC_ACK nth 3 count 1", "h2 delay 20us rx opcode RC_WRITE_LAST", "h2 reorder 3 rx opcode RC_WRITE_MIDDLE nth 100 count 1",
+         "h1 nak rnr rx opcode RC_ACK nth 3 count 1", "h1 nak remote_access rx opcode RC_ACK count 1", "h2 link_down after 50us for 100us")
+
+
+def rule(lab, text):
+    return lab.run("faults", changes=((f"fault {FIRST_RULE}", f"fault {text}" if text else ""),))
+
+
+def rules_table(lab):
+    rows = []
+    for text in RULES:
+        a = rule(lab, text)
+        flow = a["flows"][0]
+        rows.append((f"`{text}`" if text else "none", flow["outcome"], f"{flow['ns'] / 1e3:.1f}", a["counters"].get("retransmits", 0),
+                     a["counters"].get("timeouts", 0)))
+    return table(("`fault`", "the flow is", "after, us", "sent again", "timeouts"), rows)
+
+
 # ---- promises ----
 
 def dcqcn_follows(lab):
@@ -378,6 +400,18 @@ def pauses_have_victims(lab):
     require(paused < 0.2 * LINE and free > 1.5 * paused, f"the victim has {paused / 1e9:.1f} and {free / 1e9:.1f} Gb/s")
 
 
+def rules_cost_time(lab):
+    alone = rule(lab, "")
+    require("faults" not in alone, "there are rules")
+    for text in RULES[1:]:
+        a = rule(lab, text)
+        found = a["faults"][0]
+        require(found["acted"] >= 1 and not found["missed"] and f"{found['hosts']} {found['rule']}" == text, found)
+        require(("corrupt" in text) == ("bad_icrc" in a["engine_drops"]), a["engine_drops"])
+        if "remote_access" not in text:
+            require(a["flows"][0]["ns"] >= alone["flows"][0]["ns"], f"{text}: faster than without")
+
+
 CLAIMS = (("DCQCN's rate is that of its equations within 2 %", dcqcn_follows),
           ("2, 8 and 64 flows share a link, Jain's index 0.98", shares_are_equal),
           ("2, 8 and 64 flows under DCQCN do so over a switch that never drops", shares_are_equal_without_drops),
@@ -387,8 +421,9 @@ CLAIMS = (("DCQCN's rate is that of its equations within 2 %", dcqcn_follows),
           ("of an incast a switch that trims drops nothing, and more gets through earlier", trimming_helps),
           ("control cuts the tail of small messages to a fifth", control_shortens_the_tail),
           ("with a dead path 0.85 of what the others carry is carried", dead_paths_are_left),
-          ("pauses hold up a flow to an idle host, and control frees it", pauses_have_victims))
-TABLES = (("summary", lambda lab: "\n" + lab.summary("incast") + "\n"), ("dcqcn", dcqcn_table), ("share", share_table), ("endless", endless_table), ("deep", deep_table), ("incast", incast_table), ("trim", trim_table), ("mice", mice_table), ("paths", paths_table), ("pause", pause_table))
+          ("pauses hold up a flow to an idle host, and control frees it", pauses_have_victims),
+          ("a rule acts, and costs time", rules_cost_time))
+TABLES = (("summary", lambda lab: "\n" + lab.summary("incast") + "\n"), ("dcqcn", dcqcn_table), ("share", share_table), ("endless", endless_table), ("deep", deep_table), ("incast", incast_table), ("trim", trim_table), ("mice", mice_table), ("paths", paths_table), ("pause", pause_table), ("rules", rules_table))
 
 
 def picture(lab, example, kind):

@@ -20,10 +20,11 @@ const char sim_help[] =
     "  --svg DIR          rates.svg, queues.svg and fct.svg\n"
     "  --pcap DIR         the frames of each link, LINK.pcap\n"
     "  --link PATTERN     with --pcap: only of these links, as \"h1-*\"; may be repeated\n"
+    "  --fault RULE       a rule as those of uroce fault, also \"HOSTS RULE\"; may be repeated\n"
     "  --seed N           instead of the file's\n"
     "  --until TIME       instead of the file's, as \"20ms\"\n";
 
-enum { OPT_CSV = 256, OPT_SVG, OPT_PCAP, OPT_LINK, OPT_SEED, OPT_UNTIL };
+enum { OPT_CSV = 256, OPT_SVG, OPT_PCAP, OPT_LINK, OPT_FAULT, OPT_SEED, OPT_UNTIL };
 
 static const struct option options[] = {
     {"json", no_argument, NULL, 'j'},
@@ -31,6 +32,7 @@ static const struct option options[] = {
     {"svg", required_argument, NULL, OPT_SVG},
     {"pcap", required_argument, NULL, OPT_PCAP},
     {"link", required_argument, NULL, OPT_LINK},
+    {"fault", required_argument, NULL, OPT_FAULT},
     {"seed", required_argument, NULL, OPT_SEED},
     {"until", required_argument, NULL, OPT_UNTIL},
     {"help", no_argument, NULL, 'h'},
@@ -61,6 +63,14 @@ static int add_link(struct sim_arguments *a, const char *pattern)
     return 0;
 }
 
+static int add_fault(struct sim_arguments *a, const char *rule)
+{
+    if (a->faults == LAB_RULES_MAX)
+        return refuse("fault", "32 rules at most");
+    a->fault[a->faults++] = rule;
+    return 0;
+}
+
 static int apply(struct sim_arguments *a, int option, const char *text)
 {
     switch (option) {
@@ -78,6 +88,8 @@ static int apply(struct sim_arguments *a, int option, const char *text)
         return 0;
     case OPT_LINK:
         return add_link(a, text);
+    case OPT_FAULT:
+        return add_fault(a, text);
     case OPT_SEED:
         return set_seed(a, text);
     case OPT_UNTIL:

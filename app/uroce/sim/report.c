@@ -28,6 +28,25 @@ static json_t *rounded(double value, double unit)
     return json_real((double)(json_int_t)whole * unit);
 }
 
+/* The rules with their counts, as `uroce fault list` has them; hosts in the place of a device. */
+static json_t *rules_array(const struct sim_result *r)
+{
+    json_t *rows = json_array();
+
+    for (unsigned i = 0; i < r->spec->rules; i++) {
+        const struct lab_rule *rule = &r->spec->rule[i];
+        struct lab_hits hits;
+
+        lab_rule_hits(r->lab, i, &hits);
+        json_array_append_new(
+            rows, json_pack("{s:I, s:s, s:I, s:I, s:I, s:s}", "number", (json_int_t)i + 1, "hosts",
+                            strcmp(rule->hosts, "*") ? rule->hosts : "all", "matched",
+                            (json_int_t)hits.matched, "acted", (json_int_t)hits.acted, "missed",
+                            (json_int_t)hits.missed, "rule", rule->text));
+    }
+    return rows;
+}
+
 /* ---- text ---- */
 
 static json_t *flow_row(const struct sim_result *r, unsigned i)
@@ -141,12 +160,25 @@ static void print_totals(FILE *out, const struct sim_result *r)
             (unsigned long long)t->trimmed, (unsigned long long)r->pauses);
 }
 
+static int print_rules(FILE *out, const struct sim_result *r)
+{
+    json_t *rows = rules_array(r);
+    int err;
+
+    fputs("\nThe rules, and the frames that they matched:\n", out);
+    err = table_print(out, rows, NULL);
+    json_decref(rows);
+    return err;
+}
+
 int sim_print_text(FILE *out, const struct sim_result *r)
 {
     int err;
 
     print_totals(out, r);
-    err = print_flows(out, r);
+    err = r->spec->rules ? print_rules(out, r) : 0;
+    if (!err)
+        err = print_flows(out, r);
     return err ? err : print_ports(out, r);
 }
 
@@ -268,6 +300,8 @@ int sim_print_json(FILE *out, const struct sim_result *r)
                      "engine_drops", drops_object(r), "flows", flows, "ports", ports);
     if (!root)
         return -ENOMEM;
+    if (r->spec->rules)
+        json_object_set_new(root, "faults", rules_array(r));
     err = json_dumpf(root, out, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
     fputc('\n', out);
     json_decref(root);

@@ -42,6 +42,19 @@ static char *read_text(const char *name, size_t *len)
 }
 
 /* Exit status. */
+static int add_faults(struct lab_spec *spec, const struct sim_arguments *a)
+{
+    char error[INJECT_ERROR_MAX];
+
+    for (unsigned i = 0; i < a->faults; i++)
+        if (lab_read_rule(spec, a->fault[i], error)) {
+            fprintf(stderr, "uroce sim: --fault \"%s\": %s\n", a->fault[i], error);
+            return EXIT_USAGE;
+        }
+    return EXIT_SUCCESS;
+}
+
+/* Exit status. */
 static int read_spec(struct lab_spec *spec, const struct sim_arguments *a)
 {
     struct lab_error error;
@@ -56,7 +69,7 @@ static int read_spec(struct lab_spec *spec, const struct sim_arguments *a)
     if (!err) {
         if (a->until)
             spec->until = a->until;
-        return EXIT_SUCCESS;
+        return add_faults(spec, a);
     }
     if (error.line)
         fprintf(stderr, "uroce sim: %s:%u: %s\n", a->file, error.line, error.text);

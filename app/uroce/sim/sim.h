@@ -21,6 +21,8 @@ struct sim_arguments {
     const char *csv, *svg, *pcap;    /* folders; NULL: none */
     const char *link[SIM_LINKS_MAX]; /* patterns of what is captured; none: all */
     unsigned links;
+    const char *fault[LAB_RULES_MAX]; /* in addition to the file's */
+    unsigned faults;
     bool has_seed;
     uint64_t seed;
     ns_t until; /* 0: the file's */

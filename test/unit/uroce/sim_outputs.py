@@ -27,6 +27,11 @@ flow h1 h6 size=300K verb=read
 fail leaf1 spine1 at=300us until=600us
 """
 
+RULES = ("drop rx chance 0.005 seed 7", "h1 corrupt rx opcode RC_SEND_*,RC_WRITE_* nth 50", "h[2-3] delay 20us tx chance 0.01",
+         "reorder 3 rx nth 90", "duplicate tx nth 70", "mark rx opcode RC_WRITE_* chance 0.1 device h1",
+         "h6 nak remote_access rx count 1", "h4 link_down after 50us for 100us")
+SPOILED = SMALL + "".join(f"fault {rule}\n" for rule in RULES)
+
 
 def require(condition, what):
     if not condition:
@@ -43,23 +48,56 @@ def good(*arguments, text=SMALL):
     return done.stdout
 
 
-def all_outputs(folder):
+def all_outputs(folder, text=SMALL):
     """Every byte that a run writes."""
     out = pathlib.Path(folder)
-    files = {"stdout": good("--json", "--csv", out, "--svg", out, "--pcap", out).encode()}
+    files = {"stdout": good("--json", "--csv", out, "--svg", out, "--pcap", out, text=text).encode()}
     files.update({path.name: path.read_bytes() for path in sorted(out.iterdir())})
     return files
 
 
-def same_again():
+def run_twice(text=SMALL):
+    """All outputs, after a comparison with those of a second run."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
-        first, second = all_outputs(one), all_outputs(two)
+        first, second = all_outputs(one, text), all_outputs(two, text)
     require(len(first) == 1 + 4 + 3 + 10, f"files: {sorted(first)}")
     require(first.keys() == second.keys(), "other files")
     for name, content in first.items():
         require(content == second[name], f"{name} is not the same again")
+    return first
+
+
+def same_again():
+    first = run_twice()
+    require(b"faults" not in first["stdout"], "rules without a rule")
     require(good("--json") == first["stdout"].decode(), "outputs change the results")
     require(good("--json", "--seed", "5") != first["stdout"].decode(), "another seed changes nothing")
+
+
+def rules_come_again():
+    first, other = run_twice(SPOILED), run_twice(SPOILED.replace("seed 7", "seed 8"))
+    captures = [name for name in first if name.endswith(".pcap")]
+    require(all(first[name] != other[name] for name in captures if name.startswith("h")), "another seed of a rule changes nothing")
+    require(good("--json", text=SPOILED) == first["stdout"].decode(), "outputs change the results")
+    options = [word for rule in RULES for word in ("--fault", rule)]
+    require(good("--json", *options) == first["stdout"].decode(), "--fault is not as a line")
+
+
+def rules_act():
+    answer = json.loads(good("--json", text=SPOILED))
+    rules, drops = answer["faults"], answer["engine_drops"]
+    require([(r["number"], r["rule"]) for r in rules] == [(n, rule[rule.find(" ") + 1:] if rule[0] == "h" else rule)
+                                                          for n, rule in enumerate(RULES, 1)], rules)
+    require([r["hosts"] for r in rules] == ["all", "h1", "h[2-3]", "all", "all", "h1", "h6", "h4"], rules)
+    for rule in rules:
+        require(rule["matched"] >= rule["acted"] >= 1 and not rule["missed"], f"a rule does not act: {rule}")
+    require(drops["bad_icrc"] == rules[1]["acted"], f"of {rules[1]}: {drops}")
+    require(rules[0]["acted"] < drops["fault_rule"] <= rules[0]["acted"] + rules[7]["acted"], f"of {rules[0]}: {drops}")
+    require(answer["counters"]["retransmits"] > 0, answer["counters"])
+    require([f["status"] for f in answer["flows"] if f["outcome"] == "failed"] == [10], "a NAK fails its flow")  # remote access
+    lines = [line.split(None, 5) for line in good(text=SPOILED).split("\n\n")[1].splitlines()[1:]]
+    require(lines[0] == ["number", "hosts", "matched", "acted", "missed", "rule"], lines[0])
+    require([dict(zip(lines[0], map(str, line))) for line in lines[1:]] == [{k: str(v) for k, v in r.items()} for r in rules], lines)
 
 
 def json_adds_up():
@@ -170,6 +208,11 @@ def wrong_usage():
             ((), "star hosts=2\nflow h1 h9\n", 1, '-:2: there is no node "h9"'),
             (("--seed", "x"), SMALL, 2, "--seed takes a number"),
             (("--until", "5"), SMALL, 2, "--until takes a time"),
+            ((), SMALL + "fault fail reg_mr ENOMEM\n", 1, '-:11: "fail" is about the calls'),
+            (("--fault", "dorp rx"), SMALL, 2, '--fault "dorp rx": "dorp" is no action'),
+            (("--fault", "event port_err"), SMALL, 2, '"event" happens at once'),
+            (("--fault", "h9 drop"), SMALL, 2, 'no host is called "h9"'),
+            (("--fault", "drop") * 33, SMALL, 2, "--fault takes 32 rules"),
             (("--link", "h1-*"), SMALL, 2, "--link goes with --pcap"),
             (("--nothing",), SMALL, 2, "--help says more"),
             (("other.net",), SMALL, 2, "one FILE"),
@@ -183,8 +226,10 @@ def wrong_usage():
 
 
 def main():
-    tap = Tap(10)
+    tap = Tap(12)
     for name, check in (("all outputs come again byte for byte", same_again),
+                        ("and with rules that spoil frames", rules_come_again),
+                        ("which act, and are counted", rules_act),
                         ("the numbers of --json add up", json_adds_up),
                         ("the tables of --csv agree with them", csv_agrees),
                         ("the files of --pcap have every frame", captures_are_whole),
