@@ -131,7 +131,7 @@ WRITERS = (
       "completer/comp_read", "completer/comp_slot", "core/sport", "completion/flush", "core/qp_state", "requester/req_commit")),
     ("req", "window|window_max|window_full|recovering|recovery|time_at",
      ("requester/req_recovery", "completer/comp_nak", "completer/comp_ack", "completer/comp_slot", "completer/comp_trim", "core/qp_state",
-      "requester/req_commit", "requester/req_sack", "congestion/rate")),
+      "requester/req_commit", "requester/req_sack", "congestion/rate", "core/wr_time")),
     ("req", "sack", ("requester/req_sack",)),
     ("resp", "store", ("responder/resp_store",)),
     ("resp", "op|msg_len|write_va|write_rkey|write_left",

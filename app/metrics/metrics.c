@@ -8,9 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buckets.h"
 #include "common.h"
 
-#define LINES 32 /* that are written at once */
+#define LINES           32 /* that are written at once */
+#define NS_PER_S        1000000000
+#define HISTOGRAM_FIRST 10 /* bits of nanoseconds */
+#define HISTOGRAM_LAST  33
 
 const struct metric metrics[] = {
 #define METRIC(topic, type, name, unit, scale, field, help) \
@@ -114,7 +118,10 @@ static void put_header(struct metrics_text *t)
 {
     const struct metric *m = t->metric;
 
-    put_about(t, "TYPE", m->type == METRIC_COUNTER ? "counter" : "gauge");
+    static const char *const type[] = {
+        [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
+
+    put_about(t, "TYPE", type[m->type]);
     if (t->format == METRICS_OPENMETRICS && strcmp(m->unit, "none"))
         put_about(t, "UNIT", m->unit);
     put_about(t, "HELP", m->help);
@@ -132,7 +139,8 @@ static void put_label(struct metrics_text *t, const char *name, const json_t *va
     put(t, "\"");
 }
 
-static void put_labels(struct metrics_text *t, const json_t *row)
+/* le: of a histogram's bucket; or NULL. */
+static void put_labels(struct metrics_text *t, const json_t *row, const char *le)
 {
     bool is_first = true;
 
@@ -142,6 +150,12 @@ static void put_labels(struct metrics_text *t, const json_t *row)
         if (!json_is_integer(value) && !json_is_string(value))
             continue;
         put_label(t, *name, value, is_first);
+        is_first = false;
+    }
+    if (le) {
+        put(t, is_first ? "{le=\"" : ",le=\"");
+        put(t, le);
+        put(t, "\"");
         is_first = false;
     }
     if (!is_first)
@@ -158,9 +172,41 @@ static void put_value(struct metrics_text *t, json_int_t value)
     case METRIC_MBPS:
         put_number(t, " %" JSON_INTEGER_FORMAT "\n", value * (1000000 / 8));
         break;
+    case METRIC_NS:
+        put_number(t, " %" JSON_INTEGER_FORMAT ".%09u\n", value / NS_PER_S,
+                   (unsigned)((uint64_t)value % NS_PER_S));
+        break;
     default:
         put_number(t, " %" JSON_INTEGER_FORMAT "\n", value);
     }
+}
+
+static void put_bucket(struct metrics_text *t, const json_t *row, const char *le, json_int_t count)
+{
+    put(t, t->metric->name);
+    put(t, "_bucket");
+    put_labels(t, row, le);
+    put_number(t, " %" JSON_INTEGER_FORMAT "\n", count);
+}
+
+/* The daemon's buckets end just below powers of two: from 1.024 us on. */
+static void put_histogram(struct metrics_text *t, const json_t *row)
+{
+    const json_t *buckets = json_object_get(row, "buckets");
+    json_int_t count = json_integer_value(json_object_get(row, "count"));
+
+    for (unsigned bits = HISTOGRAM_FIRST; bits <= HISTOGRAM_LAST; bits++) {
+        json_int_t end = (json_int_t)1 << bits;
+        char le[32];
+
+        snprintf(le, sizeof(le), "%.9f", (double)end / NS_PER_S);
+        put_bucket(t, row, le, buckets_up_to(buckets, end));
+    }
+    put_bucket(t, row, "+Inf", count);
+    put(t, t->metric->name);
+    put(t, "_count");
+    put_labels(t, row, NULL);
+    put_number(t, " %" JSON_INTEGER_FORMAT "\n", count);
 }
 
 /* A metric without a row has no header either. */
@@ -173,9 +219,13 @@ static void put_sample(struct metrics_text *t, const json_t *row)
     if (!t->has_header)
         put_header(t);
     t->has_header = true;
+    if (t->metric->type == METRIC_HISTOGRAM)
+        put_histogram(t, row);
     put(t, t->metric->name);
-    put(t, t->metric->type == METRIC_COUNTER ? "_total" : "");
-    put_labels(t, row);
+    put(t, t->metric->type == METRIC_COUNTER     ? "_total"
+           : t->metric->type == METRIC_HISTOGRAM ? "_sum"
+                                                 : "");
+    put_labels(t, row, NULL);
     put_value(t, json_integer_value(value));
 }
 

@@ -20,12 +20,14 @@ enum metrics_format {
 enum metric_type {
     METRIC_COUNTER,
     METRIC_GAUGE,
+    METRIC_HISTOGRAM, /* of buckets.h, in nanoseconds; `field` has their sum */
 };
 
 enum metric_scale {
     METRIC_ONE,
     METRIC_MS,   /* milliseconds, shown in seconds */
     METRIC_MBPS, /* megabits a second, shown in bytes a second */
+    METRIC_NS,   /* nanoseconds, shown in seconds */
 };
 
 struct metric {

@@ -57,6 +57,11 @@ static void add_late(json_t *rows, const json_t *state)
     }
 }
 
+static void add_latency(json_t *rows, const json_t *state)
+{
+    json_array_extend(rows, json_object_get(state, "latency"));
+}
+
 /* ---- ports ---- */
 
 typedef void port_rows(json_t *rows, const json_t *device, const json_t *port);
@@ -264,6 +269,7 @@ static const struct {
     [METRIC_ALL] = {{"device", "kind"}, NULL, NULL},
     [METRIC_ALL_MEMORY] = {{"kind"}, NULL, NULL},
     [METRIC_LATE] = {{"what"}, add_late, NULL},
+    [METRIC_LATENCY] = {{"device", "port", "stage"}, add_latency, NULL},
     [METRIC_CM_MESSAGE] = {{"message"}, add_cm_messages, NULL},
     [METRIC_CM] = {{NULL}, add_cm, NULL},
     [METRIC_GSI] = {{"device"}, add_gsi, NULL},

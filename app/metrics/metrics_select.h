@@ -23,6 +23,7 @@ enum metrics_topic {
     METRIC_ALL, /* users */
     METRIC_ALL_MEMORY,
     METRIC_LATE,
+    METRIC_LATENCY,
     METRIC_CM_MESSAGE,
     METRIC_CM,
     METRIC_GSI,

@@ -4,15 +4,6 @@
 
 #define MILLION 1000000u
 
-/* The largest value of a bucket. */
-static uint64_t bucket_end(unsigned index)
-{
-    unsigned shift = index >> HISTOGRAM_BITS ? (index >> HISTOGRAM_BITS) - 1 : 0;
-    uint64_t first = (uint64_t)index - ((uint64_t)shift << HISTOGRAM_BITS);
-
-    return (first << shift) + ((UINT64_C(1) << shift) - 1);
-}
-
 static void keep_larger(counter_t *to, const counter_t *from)
 {
     uint64_t value = counter_get(from);
@@ -50,7 +41,7 @@ uint64_t histogram_quantile(const struct histogram *h, uint32_t parts)
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
         seen += counter_get(&h->bucket[i]);
         if (seen >= rank)
-            return min_of(bucket_end(i), max);
+            return min_of(log_bucket_end(HISTOGRAM_BITS, i), max);
     }
     return max;
 }

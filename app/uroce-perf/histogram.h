@@ -9,9 +9,10 @@
 
 #include "common.h"
 #include "counter.h"
+#include "log_bucket.h"
 
 #define HISTOGRAM_BITS    6
-#define HISTOGRAM_BUCKETS ((64 - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS)
+#define HISTOGRAM_BUCKETS LOG_BUCKETS(HISTOGRAM_BITS, 64)
 
 /* Zeroed: empty. */
 struct histogram {
@@ -21,10 +22,7 @@ struct histogram {
 
 static inline unsigned histogram_index(uint64_t value)
 {
-    unsigned shift =
-        value >> HISTOGRAM_BITS ? 63 - HISTOGRAM_BITS - (unsigned)__builtin_clzll(value) : 0;
-
-    return (shift << HISTOGRAM_BITS) + (unsigned)(value >> shift);
+    return log_bucket(HISTOGRAM_BITS, value);
 }
 
 /* Called by the histogram's one writer. */

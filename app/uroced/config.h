@@ -87,6 +87,7 @@ struct uroced_config {
     bool always_poll;      /* workers never yield their CPUs and never sleep */
     unsigned idle_exit;    /* seconds; 0: never */
     bool pass_userfaultfd; /* to programs that ask for it */
+    bool latency;          /* work requests are timed always */
     char metrics[128];     /* where metrics are served (metrics_address.h); "": nowhere */
     bool telemetry;        /* DPDK's socket exists */
     char user[32];         /* to run as when the ports are open; "": no change */

@@ -106,8 +106,11 @@ int config_daemon_key(struct reader *r, const char *value)
         return read_metrics(r, value);
     if (!strcmp(r->key, "telemetry"))
         return config_yes_no(r, value, &c->telemetry);
+    if (!strcmp(r->key, "latency"))
+        return config_yes_no(r, value, &c->latency);
     return config_fail(r, "is not a key of this section (socket, mode, group, workers, cpus, poll, "
-                          "idle_exit, userfaultfd, user, seccomp, capabilities, metrics, telemetry)");
+                          "idle_exit, userfaultfd, user, seccomp, capabilities, metrics, "
+                          "telemetry, latency)");
 }
 
 static int read_device(struct reader *r, const char *value)

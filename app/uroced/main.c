@@ -108,10 +108,8 @@ static bool needs_dpdk(const struct uroced_config *c)
 static int start_env(struct daemon *d, const struct options *o, char **argv)
 {
     const char *pci[CONFIG_PORTS_MAX];
-    struct env_config ec = {.argc = o->eal_argc,
-                            .argv = o->eal_argv,
-                            .telemetry = d->config.telemetry,
-                            .pci = pci};
+    struct env_config ec = {
+        .argc = o->eal_argc, .argv = o->eal_argv, .telemetry = d->config.telemetry, .pci = pci};
     bool has_dpdk = needs_dpdk(&d->config);
     int err;
 
@@ -165,6 +163,7 @@ static int create_rnic(struct daemon *d)
     struct rnic_config rc = {.workers = d->config.workers,
                              .cpus = d->config.cpus[0] ? d->config.cpu : NULL,
                              .always_poll = d->config.always_poll,
+                             .latency = d->config.latency,
                              .mem = &uroced_memory,
                              .version = UROCE_VERSION,
                              .quota = d->config.quota,

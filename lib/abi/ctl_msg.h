@@ -148,6 +148,7 @@ enum ctl_type {
     CTL_OPEN_QP,
     CTL_CREATE_COUNTER,  /* create_counter -> create_counter (+ fd: see ctl_place) */
     CTL_DESTROY_COUNTER, /* destroy -> destroy; -EBUSY while queue pairs have it */
+    CTL_WATCH,           /* watch -> watch: until the connection's end; -EPERM: as CTL_FAULT's */
     CTL_ATTACH_COUNTER,  /* attach_counter; -EINVAL: the queue pair is not in RESET or INIT; -EBUSY:
                             some of this work of the queue pair has a counter */
 };
@@ -580,6 +581,11 @@ struct ctl_fault {
     char text[CTL_FAULT_TEXT_MAX]; /* with its terminator */
 };
 
+struct ctl_watch {
+    uint32_t latency; /* 1: work requests are timed, of all programs; 0 */
+    uint32_t reserved;
+};
+
 struct ctl_msg {
     uint32_t magic;
     uint16_t version;
@@ -622,6 +628,7 @@ struct ctl_msg {
         struct ctl_set_entropy set_entropy;
         struct ctl_show show;
         struct ctl_fault fault;
+        struct ctl_watch watch;
         struct ctl_cm_id cm_id;
         struct ctl_cm_resolve cm_resolve;
         struct ctl_cm_info cm_info;

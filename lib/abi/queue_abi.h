@@ -42,6 +42,8 @@ enum sqe_flag {
     SQE_SIGNALED = 1 << 1,
     SQE_SOLICITED = 1 << 2,
     SQE_INLINE = 1 << 3,
+    /* None of these: the queue pair's sample_shared tells of this WQE. */
+    SQE_TIMED = 1 << 7,
 };
 
 /* The layout of struct ibv_sge. */
@@ -116,6 +118,18 @@ static inline uint32_t rqe_stride(uint32_t max_sge)
 }
 
 /*
+ * A work request whose stages are timed. Application -> dataplane, relaxed: written before sq_prod
+ * passes its WQE, and not again before the application has its completion. Times are of
+ * CLOCK_MONOTONIC, in ns.
+ */
+struct sample_shared {
+    _Atomic uint64_t posted; /* when it was posted */
+    /* Of the one before: from its CQE's timestamp, and from its posting, to when the application
+     * had the completion. total 0: there was none. */
+    _Atomic uint64_t polled, total;
+};
+
+/*
  * The start of a queue pair's segment; the rings follow at the offsets that CTL_CREATE_QP returned.
  * Ring sizes are powers of two. An index counts WQEs since creation, modulo 2^32; WQE i is at
  * ring + (i & (size - 1)) * stride. The application never has more than `size` WQEs outstanding;
@@ -126,6 +140,7 @@ struct qp_shared {
     /* Application -> dataplane. The application writes WQEs, then stores with release; the
      * dataplane loads with acquire, then reads WQEs. */
     CACHE_ALIGNED _Atomic uint32_t sq_prod;
+    struct sample_shared sample;
     CACHE_ALIGNED _Atomic uint32_t rq_prod;
     /*
      * Dataplane -> application: 1 while receive WQEs need a doorbell too (the queue pair is in the
@@ -320,11 +335,18 @@ static inline uint32_t worker_cpu_number(uint32_t packed)
     return packed & WORKER_CPU_NONE;
 }
 
+/* What an application does for the daemon while a bit is set. */
+enum ctx_watch {
+    CTX_WATCH_LATENCY = 1 << 0, /* it marks WQEs whose stages are timed (SQE_TIMED) */
+};
+
 /* One application's context segment (CTL_OPEN). */
 struct ctx_shared {
     /* Dataplane -> application: how many times at most a thread polls between two yields; 0: more
      * threads poll than there are CPUs. Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t spin_limit;
+    /* Daemon -> application: enum ctx_watch. Relaxed. */
+    _Atomic uint32_t watch;
     /* Dataplane -> application, by worker: see worker_cpu_pack(). Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t worker_cpu[CTX_WORKERS_MAX];
     /* Application -> dataplane: counts its empty polls, so that the dataplane can count the threads

@@ -30,6 +30,10 @@ struct client {
     int wake_fd[CTX_WORKERS_MAX]; /* eventfds, by worker; -1: not one of the device's */
     int async_fd; /* struct ctl_async_event records; the caller may make it non-blocking */
     _Atomic bool tracer_set;
+    /* What was seen of shared->watch; watch_changed is called when it differs, after an empty poll:
+     * it sets `watched`. May be NULL. */
+    _Atomic uint32_t watched;
+    void (*watch_changed)(struct client *c);
     struct client_slabs slabs;
     struct slot_table qps;  /* id = uidx; objects are struct client_qp, also a work queue's */
     struct slot_table cqs;  /* id <-> cookie; objects are struct client_cq */
@@ -87,8 +91,8 @@ extern CLIENT_THREAD_LOCAL struct client_idle client_idle;
  * After the number of empty polls that the thread has learnt, at most the dataplane's spin_limit,
  * it yields; with several completion queues polled in turn, once a round. When a yield has shown
  * that another thread keeps the CPU, it sleeps up to 0.4 ms or until a completion, WRITE or atomic
- * arrives. Every 100 ms it looks whether the daemon is gone; true: it is, and client_cq_flush is to be called. Any
- * thread.
+ * arrives. Every 100 ms it looks whether the daemon is gone; true: it is, and client_cq_flush is to
+ * be called. Any thread.
  */
 bool client_poll_empty(const struct client_cq *cq);
 

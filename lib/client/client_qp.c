@@ -161,6 +161,7 @@ void client_qp_reset(struct client_qp *qp)
         return;
     client_ring_reset(&qp->sq);
     client_ring_reset(&qp->rq);
+    atomic_store(&qp->timed.out, false);
 }
 
 int client_qp_set_entropy(struct client_qp *qp, struct ctl_entropy entropy)

@@ -19,6 +19,14 @@ struct client_qp_uses {
     uint32_t srq; /* client_srq.uidx */
 };
 
+/* A work request that is timed (struct sample_shared): lib/verbs/watch.c. */
+struct client_timed {
+    _Atomic bool out; /* it is posted, and has no completion yet: then the poller writes, else the
+                       * thread that posts */
+    uint32_t index;
+    uint64_t posted, polled, total;
+};
+
 struct client_qp {
     struct client_ring sq, rq;
     struct doorbells *doorbells; /* by worker */
@@ -32,6 +40,7 @@ struct client_qp {
     bool is_wq;         /* a struct client_wq's */
     struct client *client;
     struct client_qp_uses uses; /* under the lock of the table of queue pairs */
+    struct client_timed timed;
 };
 
 /*

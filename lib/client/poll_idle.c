@@ -144,13 +144,22 @@ static ns_t yield_cpu(struct client *c, uint32_t spin_limit)
     return end;
 }
 
+static __attribute__((cold, noinline)) void note_watch(struct client *c)
+{
+    if (c->watch_changed)
+        c->watch_changed(c);
+}
+
 bool client_poll_empty(const struct client_cq *cq)
 {
     struct client *c = cq->client;
     uint32_t polls = atomic_load_explicit(&c->shared->polls, memory_order_relaxed);
     uint32_t spin_limit = atomic_load_explicit(&c->shared->spin_limit, memory_order_relaxed);
+    uint32_t watch = atomic_load_explicit(&c->shared->watch, memory_order_relaxed);
     ns_t now;
 
+    if (unlikely(watch != atomic_load_explicit(&c->watched, memory_order_relaxed)))
+        note_watch(c);
     if (unlikely(atomic_load_explicit(&c->daemon_gone, memory_order_acquire)))
         return true;
     /* A hint: an increment that two threads lose does no harm, and an atomic add costs too much. */

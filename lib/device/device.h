@@ -94,6 +94,7 @@ struct rnic_config {
      * else a look at its process or memory. pid: -1, or the application. May be NULL. */
     void (*on_late)(void *ctx, int pid, unsigned uid, bool is_close);
     void *late_ctx;
+    bool latency; /**< work requests are timed always; else while some connection asks for it */
     struct quota_limits quota; /**< zeroed: the tables' defaults, and no limit of the daemon's */
 };
 

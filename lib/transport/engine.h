@@ -18,6 +18,7 @@
 #include "encap.h"
 #include "frame.h"
 #include "incident.h"
+#include "latency.h"
 #include "mem.h"
 #include "qos.h"
 #include "queue_pair.h"
@@ -401,14 +402,31 @@ typedef uint8_t send_judge(void *ctx, const struct qp *qp, uint8_t operation);
 
 /**
  * Have each work request of each send queue judged before it begins, one at a time: for faults on
- * purpose. The engine's worker, not within a call into the engine; no queue pair is created or
- * destroyed meanwhile.
+ * purpose. The engine's worker, not within a call into the engine, while the thread that creates
+ * and destroys queue pairs waits.
  *
  * @param e  The engine.
  * @param judge  Asked for each; NULL: none is asked, and it costs nothing.
  * @param ctx  For judge.
  */
 void engine_judge_sends(struct engine *e, send_judge *judge, void *ctx);
+
+/**
+ * Time the stages of work requests that the applications mark (SQE_TIMED), or stop doing so. Any
+ * thread.
+ *
+ * @param e  The engine.
+ * @param on  Whether to.
+ */
+void engine_time_sends(struct engine *e, bool on);
+
+/**
+ * How long work requests took that were timed. Any thread; their worker adds.
+ *
+ * @param e  The engine.
+ * @return  LATENCY_STAGES histograms, by stage; they live as long as the engine.
+ */
+const struct latency_histogram *engine_latency(const struct engine *e);
 
 /**
  * The name of the program that has a queue pair. The worker of an engine of the device.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "shim.h"
+#include "watch.h"
 
 int shim_call(struct ibv_context *c, enum ctl_type type, struct ctl_msg *m)
 {
@@ -108,6 +109,8 @@ static struct ibv_context *finish_open(struct shim_context *ctx, struct ibv_devi
         return refuse(err);
     }
     init_context(ctx, device);
+    ctx->client.watch_changed = watch_changed;
+    watch_changed(&ctx->client);
     return &ctx->vctx.context;
 }
 
@@ -140,6 +143,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 {
     struct shim_context *ctx = to_context(context);
 
+    watch_end(&ctx->client);
     client_close(&ctx->client);
     if (ctx->imported_fd >= 0)
         close(ctx->imported_fd);

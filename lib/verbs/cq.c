@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: creation, destruction, ibv_poll_cq and arming. */
 #include "private.h"
-#include "probe.h"
 #include "shim.h"
+#include "watch.h"
 
 static void change_channel_refs(struct ibv_comp_channel *channel, int by)
 {
@@ -169,7 +169,7 @@ static __attribute__((noinline)) int poll_empty(struct client_cq *cq)
     return -1;
 }
 
-static inline int poll_next(struct ibv_cq *base, int n, struct ibv_wc *wc)
+static inline int poll_next(struct ibv_cq *base, int n, struct ibv_wc *wc, bool watched)
 {
     struct client_cq *cq = &to_cq(base)->queue;
     const struct cqe *e;
@@ -177,6 +177,8 @@ static inline int poll_next(struct ibv_cq *base, int n, struct ibv_wc *wc)
 
     client_cq_lock(cq);
     while (got < n && (e = client_cq_next(cq))) {
+        if (watched)
+            watch_completion(base->context, e);
         fill_wc(&wc[got++], e);
         client_cq_advance(cq);
     }
@@ -187,17 +189,14 @@ static inline int poll_next(struct ibv_cq *base, int n, struct ibv_wc *wc)
     return got;
 }
 
-/* Apart, so that a poll without a tracer keeps nothing for it. */
-static __attribute__((cold, noinline)) int poll_and_fire(struct ibv_cq *base, int n,
-                                                         struct ibv_wc *wc)
+/* Apart, so that a poll that is not watched keeps nothing for it. */
+static __attribute__((cold, noinline)) int poll_watched(struct ibv_cq *base, int n,
+                                                        struct ibv_wc *wc)
 {
-    int got = poll_next(base, n, wc);
-
-    probe_completions(base->context, wc, got);
-    return got;
+    return poll_next(base, n, wc, true);
 }
 
 int shim_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc)
 {
-    return PROBE_WANTED(process_completion) ? poll_and_fire(base, n, wc) : poll_next(base, n, wc);
+    return WATCHED(process_completion) ? poll_watched(base, n, wc) : poll_next(base, n, wc, false);
 }

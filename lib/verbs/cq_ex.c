@@ -5,8 +5,8 @@
  */
 #include <time.h>
 
-#include "probe.h"
 #include "shim.h"
+#include "watch.h"
 
 static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
 {
@@ -22,8 +22,8 @@ static int take_next(struct shim_cq *cq)
         return ENOENT;
     cq->ex.status = e->status;
     cq->ex.wr_id = e->wr_id;
-    if (PROBE_WANTED(process_completion))
-        probe_completion(cq->ex.context, e);
+    if (WATCHED(process_completion))
+        watch_completion(cq->ex.context, e);
     return 0;
 }
 

@@ -2,6 +2,7 @@
 /* ibv_post_send and ibv_post_recv. No allocation, no system call unless the worker sleeps. */
 #include "probe.h"
 #include "shim.h"
+#include "watch.h"
 
 enum op_trait {
     OP_KNOWN = 1 << 0,
@@ -134,8 +135,8 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
         }
         prod++;
     }
-    if (PROBE_WANTED(post_send))
-        probe_sends(qp, sq->prod, prod);
+    if (WATCHED(post_send))
+        watch_sends(qp, sq->prod, prod);
     if (likely(prod != sq->prod)) {
         ring_publish(sq, prod);
         client_qp_doorbell(&qp->queue);

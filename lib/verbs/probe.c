@@ -10,9 +10,7 @@
 #define SEMAPHORE __attribute__((section(".probes"), used))
 #define COLD      __attribute__((cold, noinline))
 
-unsigned short PROBE_SEMAPHORE(post_send) SEMAPHORE;
 unsigned short PROBE_SEMAPHORE(post_recv) SEMAPHORE;
-unsigned short PROBE_SEMAPHORE(process_completion) SEMAPHORE;
 
 static uint64_t bytes_of(const struct sqe *s)
 {
@@ -53,12 +51,6 @@ static void fire(const char *device, const struct ibv_wc *wc)
                 (int)wc->opcode, wc->src_qp, wc->qp_num, wc->byte_len);
 }
 
-COLD void probe_completions(const struct ibv_context *context, const struct ibv_wc *wc, int n)
-{
-    for (int i = 0; i < n; i++)
-        fire(context->device->name, &wc[i]);
-}
-
 COLD void probe_completion(const struct ibv_context *context, const struct cqe *e)
 {
     struct ibv_wc wc = {.wr_id = e->wr_id,
@@ -79,10 +71,6 @@ void probe_sends(const struct shim_qp *qp, uint32_t from, uint32_t to)
 
 void probe_receives(const struct ibv_context *context, uint32_t number,
                     const struct client_ring *ring, uint32_t from, uint32_t to)
-{
-}
-
-void probe_completions(const struct ibv_context *context, const struct ibv_wc *wc, int n)
 {
 }
 

@@ -13,8 +13,9 @@
 #define PROBE_SEMAPHORE(name) rdma_core_uroce_##name##_semaphore
 #define PROBE_WANTED(name)    unlikely(*(volatile unsigned short *)&PROBE_SEMAPHORE(name))
 
-extern unsigned short PROBE_SEMAPHORE(post_send) __attribute__((visibility("hidden")));
 extern unsigned short PROBE_SEMAPHORE(post_recv) __attribute__((visibility("hidden")));
+/* The low halves of words: watch.c. */
+extern unsigned short PROBE_SEMAPHORE(post_send) __attribute__((visibility("hidden")));
 extern unsigned short PROBE_SEMAPHORE(process_completion) __attribute__((visibility("hidden")));
 #else
 #define PROBE_WANTED(name) false
@@ -26,8 +27,7 @@ void probe_sends(const struct shim_qp *qp, uint32_t from, uint32_t to);
 /* number: of the queue pair, 0 of a shared receive queue, which has none. */
 void probe_receives(const struct ibv_context *context, uint32_t number,
                     const struct client_ring *ring, uint32_t from, uint32_t to);
-/* Fire for each completion that the program gets. */
-void probe_completions(const struct ibv_context *context, const struct ibv_wc *wc, int n);
+/* Fires for a completion that the program gets. */
 void probe_completion(const struct ibv_context *context, const struct cqe *e);
 
 #endif

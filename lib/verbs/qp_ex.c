@@ -4,8 +4,8 @@
  * free WQE, and each setter writes what follows the header. wr_complete publishes all WQEs, or none
  * if a call failed. The first error is kept in wr.err and turns the following calls into no-ops.
  */
-#include "probe.h"
 #include "shim.h"
+#include "watch.h"
 
 /* The operations of each service (volume 1, table 38). */
 #define RAW_OPS ((uint64_t)IBV_QP_EX_WITH_SEND)
@@ -44,8 +44,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
     int err = qp->wr.err;
 
     if (likely(!err) && qp->wr.prod != qp->queue.sq.prod) {
-        if (PROBE_WANTED(post_send))
-            probe_sends(qp, qp->queue.sq.prod, qp->wr.prod);
+        if (WATCHED(post_send))
+            watch_sends(qp, qp->queue.sq.prod, qp->wr.prod);
         ring_publish(&qp->queue.sq, qp->wr.prod);
         client_qp_doorbell(&qp->queue);
     }

@@ -125,6 +125,39 @@ def drops_are_there():
     expect(row["ports"][0]["drops/s"] > 0, row)
 
 
+def latencies():
+    """While top asks for them. The stages add up to what the program's own clock says, by another way; the median of all is
+    about what the program itself says."""
+    top = Top("--latency")
+    try:
+        _, text = kit.run_pair(daemon, "ib_read_lat -F -x 0 -n 20000".split())
+        row = top.until(lambda row: row["latency"])
+        rows = {stage["stage"]: stage for stage in row["latency"]}
+        expect(list(rows) == ["queued", "sending", "answer", "polled", "total"], rows)
+        expect(len({stage["samples"] for stage in rows.values()}) == 1 and rows["total"]["samples"] > 100, rows)
+        parts = sum(stage["mean_us"] for name, stage in rows.items() if name != "total")
+        expect(abs(parts - rows["total"]["mean_us"]) < 0.05 * rows["total"]["mean_us"], f"{parts} of {rows}")
+        expect(rows["answer"]["p50_us"] > 0, rows)
+    finally:
+        top.end()
+    typical = float(re.search(r"^ 2 +20000(?: +[\d.]+){2} +([\d.]+)", text, re.M)[1])
+    expect(typical / 3 < rows["total"]["p50_us"] < 3 * typical, f"{typical} {rows}")
+    before = daemon.show("latency")
+    kit.run_pair(daemon, PINGPONG)
+    expect(daemon.show("latency") == before, "it goes on without top")
+
+
+def histogram_of_metrics():
+    """The buckets of Prometheus have what show has."""
+    text = subprocess.run([daemon.build.uroce, "metrics", "--socket", daemon.socket], capture_output=True, text=True, check=True).stdout
+    for stage in daemon.show("latency"):
+        labels = r'\{device="uroce0",port="1",stage="' + stage["stage"] + '"'
+        counts = [int(n) for n in re.findall(f"^uroce_send_latency_seconds_bucket{labels},le=\"[^\"]+\"}} (\\d+)$", text, re.M)]
+        expect(len(counts) == 25 and counts == sorted(counts) and counts[-1] == stage["samples"], f"{stage}: {counts}")
+        total = float(re.search(f"^uroce_send_latency_seconds_sum{labels}}} ([\\d.]+)$", text, re.M)[1])
+        expect(abs(total - stage["samples"] * stage["mean_us"] / 1e6) < 1e-6, f"{stage}: {total}")
+
+
 def tables():
     done = subprocess.run(command("--count", "2", "--period", "0.1"), capture_output=True, text=True, timeout=20)
     expect(done.returncode == 0 and not done.stderr, done)
@@ -174,7 +207,8 @@ def main():
     options = kit.point_arguments()
     daemon = kit.Daemon(kit.Build(options.build), kit.scratch_folder(), arguments=(kit.FIXED_LOOPBACK,))
     points = [("sums are right", sums_are_right), ("by program", by_program), ("by queue pair", by_queue_pair),
-              ("drops", drops_are_there), ("tables", tables), ("a terminal", terminal), ("wrong arguments", refusals),
+              ("drops", drops_are_there), ("latencies", latencies),
+              ("a histogram for monitors", histogram_of_metrics), ("tables", tables), ("a terminal", terminal), ("wrong arguments", refusals),
               ("the daemon ends", daemon_ends)]
     try:
         return kit.run_points(points, options.match)

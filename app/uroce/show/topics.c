@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "table.h"
+#include "top/latency.h"
 
 json_t *show_from_ports(const json_t *root, port_visitor *visit, const char *member)
 {
@@ -168,6 +169,11 @@ static json_t *select_cm(const json_t *root)
     return rows;
 }
 
+static json_t *select_latency(const json_t *root)
+{
+    return latency_between(NULL, json_object_get(root, "latency"));
+}
+
 json_t *show_select(const struct topic *t, const json_t *root)
 {
     if (t->list)
@@ -199,10 +205,7 @@ const struct topic show_topics[] = {
      .help = "counters of ARP, ND, ICMP and group membership",
      .member = "network"},
     {.name = "workers", .help = "the dataplane's threads", .list = "workers"},
-    {.name = "clients",
-     .help = "connected programs",
-     .list = "clients",
-     .others = "clients"},
+    {.name = "clients", .help = "connected programs", .list = "clients", .others = "clients"},
     {.name = "quotas",
      .help = "what users have of what all share, and may have",
      .list = "quotas",
@@ -211,6 +214,9 @@ const struct topic show_topics[] = {
      .help = "programs that the daemon waits for",
      .list = "late",
      .columns = "pid uid what ms"},
+    {.name = "latency",
+     .help = "how long timed work requests took, stage by stage",
+     .select = select_latency},
     {.name = "faults",
      .help = "rules of uroce fault, and their hits",
      .list = "faults",

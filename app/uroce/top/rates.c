@@ -9,6 +9,7 @@
 
 #include "common.h"
 #include "show.h"
+#include "top/latency.h"
 
 #define GIGA 1e9
 
@@ -22,6 +23,7 @@ json_t *rates_snapshot(const json_t *state)
         for (unsigned i = 0; i < ARRAY_SIZE(parts); i++)
             if (!strcmp(t->name, parts[i]))
                 json_object_set_new(all, t->name, show_select(t, state));
+    json_object_set(all, "latency", json_object_get(state, "latency"));
     return all;
 }
 
@@ -346,6 +348,8 @@ json_t *rates_between(const json_t *before, const json_t *after, double seconds,
     round_rates(ports);
     round_rates(workers);
     round_rates(busy);
-    return json_pack("{s:f, s:o, s:o, s:o, s:o}", "seconds", seconds, "ports", ports, "workers",
-                     workers, by_qp ? "qps" : "programs", busy, "drops", drops);
+    return json_pack(
+        "{s:f, s:o, s:o, s:o, s:o, s:o}", "seconds", seconds, "ports", ports, "workers", workers,
+        by_qp ? "qps" : "programs", busy, "drops", drops, "latency",
+        latency_between(json_object_get(before, "latency"), json_object_get(after, "latency")));
 }

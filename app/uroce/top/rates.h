@@ -10,7 +10,8 @@
 json_t *rates_snapshot(const json_t *state);
 
 /*
- * An object: "seconds", and the lists "ports", "workers", "programs" or (by_qp) "qps", "drops".
+ * An object: "seconds", and the lists "ports", "workers", "programs" or (by_qp) "qps", "drops"
+ * and "latency".
  * What was not there before has counted from 0. Programs and queue pairs with the most bytes come
  * first. NULL: out of memory.
  */

@@ -13,6 +13,8 @@
 #include "command.h"
 #include "common.h"
 #include "common_options.h"
+#include "ctl_msg.h"
+#include "endpoint.h"
 #include "show.h"
 #include "table.h"
 #include "top/rates.h"
@@ -22,19 +24,22 @@
 struct arguments {
     const char *socket;
     int as_json;
-    bool by_qp;
+    bool by_qp, latency;
     double period;       /* seconds */
     unsigned long count; /* 0: without an end */
 };
 
 static void usage(FILE *out)
 {
-    fputs("usage: uroce top [--period S] [--count N] [--qps] [--socket PATH] [--json]\n"
+    fputs("usage: uroce top [--period S] [--count N] [--qps] [--latency] [--socket PATH] [--json]\n"
           "\nPrints, again and again, what changes: rates of ports, workers, programs and drops.\n"
           "On a terminal each print replaces the one before. Ctrl-C ends it.\n"
           "\n  --period S  seconds between two prints, 0.1 to 3600; 1 without it\n"
           "  --count N   ends after N prints\n"
           "  --qps       queue pairs in place of programs\n"
+          "  --latency   times work requests of all programs as long as it runs, and prints how "
+          "long\n"
+          "              their stages take; for root and the user who runs uroced\n"
           "\nA user other than root and the daemon's sees the programs of this user.\n",
           out);
 }
@@ -70,7 +75,7 @@ static int print_list(const json_t *rates, const char *name, size_t room)
 
 static int print_tables(const struct arguments *a, const json_t *rates)
 {
-    static const char *const first[] = {"ports", "workers"};
+    static const char *const first[] = {"ports", "workers"}, *const last[] = {"drops", "latency"};
     bool is_terminal = isatty(STDOUT_FILENO);
     size_t room = is_terminal ? lines() : SIZE_MAX;
     const char *busy = a->by_qp ? "qps" : "programs";
@@ -83,14 +88,17 @@ static int print_tables(const struct arguments *a, const json_t *rates)
         err = print_list(rates, first[i], SIZE_MAX);
         putchar('\n');
     }
-    room -= min_of(room, json_array_size(json_object_get(rates, "drops")) + 3);
+    for (unsigned i = 0; i < ARRAY_SIZE(last); i++)
+        room -= min_of(room, json_array_size(json_object_get(rates, last[i])) + 3);
     if (!err && !json_array_size(json_object_get(rates, busy)))
         printf("no %s\n", a->by_qp ? "queue pairs" : "programs");
     else if (!err)
         err = print_list(rates, busy, room);
-    if (!err && json_array_size(json_object_get(rates, "drops"))) {
+    for (unsigned i = 0; i < ARRAY_SIZE(last) && !err; i++) {
+        if (!json_array_size(json_object_get(rates, last[i])))
+            continue;
         putchar('\n');
-        err = print_list(rates, "drops", SIZE_MAX);
+        err = print_list(rates, last[i], SIZE_MAX);
     }
     return err;
 }
@@ -173,12 +181,49 @@ static int report(const struct arguments *a, struct look *before)
     return err;
 }
 
+/* Has the daemon time work requests until the descriptor is closed. *fd, or -1: not asked for. 0,
+ * or -1 with the reason on stderr. */
+static int watch(const struct arguments *a, int *fd)
+{
+    struct ctl_msg m = {.magic = CTL_MAGIC,
+                        .version = CTL_VERSION,
+                        .type = CTL_WATCH,
+                        .seq = 1,
+                        .watch.latency = 1};
+    char path[ENDPOINT_PATH_MAX] = "";
+    int fds[CTL_MAX_FDS], err;
+    unsigned nfds = 0;
+
+    *fd = -1;
+    if (!a->latency)
+        return 0;
+    *fd = endpoint_connect(a->socket, path);
+    if (*fd < 0) {
+        endpoint_print_error(path, *fd);
+        return -1;
+    }
+    err = ctl_request(*fd, &m, NULL, 0, fds, &nfds);
+    while (nfds)
+        close(fds[--nfds]);
+    err = err ? err : m.status;
+    if (!err)
+        return 0;
+    close(*fd);
+    fprintf(stderr, "uroce: top: --latency: %s\n",
+            err == -EPERM ? "only root and the user who runs uroced may time work requests"
+                          : strerror(-err));
+    return -1;
+}
+
 static int run(const struct arguments *a)
 {
     struct look before;
     double next;
-    int err = look(a, &before);
+    int fd, err = watch(a, &fd);
 
+    if (err)
+        return EXIT_FAILURE;
+    err = look(a, &before);
     if (err)
         return EXIT_FAILURE;
     next = before.at;
@@ -190,6 +235,8 @@ static int run(const struct arguments *a)
         err = report(a, &before);
     }
     json_decref(before.snapshot);
+    if (fd >= 0)
+        close(fd);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -223,6 +270,7 @@ static int read_options(struct arguments *a, int argc, char **argv)
     static const struct option options[] = {{"period", required_argument, NULL, 'p'},
                                             {"count", required_argument, NULL, 'n'},
                                             {"qps", no_argument, NULL, 'q'},
+                                            {"latency", no_argument, NULL, 'l'},
                                             COMMON_OPTIONS,
                                             {0}};
     int option, err = 0;
@@ -234,6 +282,8 @@ static int read_options(struct arguments *a, int argc, char **argv)
             err = read_count(optarg, &a->count);
         else if (option == 'q')
             a->by_qp = true;
+        else if (option == 'l')
+            a->latency = true;
         else if (!common_option(option, &a->socket, &a->as_json, usage))
             err = -1;
     }

@@ -10,6 +10,7 @@
 
 #include "control/notify.h"
 #include "control/session_state.h"
+#include "control/watch_call.h"
 #include "objects/pd_mr.h"
 #include "objects/segment_end.h"
 
@@ -192,6 +193,8 @@ int ctx_open_device(struct session *sn, struct ctl_call *call, uint32_t index)
     }
     if (!err)
         err = pass_wakes(sn, call);
+    if (!err)
+        watch_context(sn);
     if (err) {
         ctx_close(sn);
         sn->device = NULL;

@@ -106,6 +106,7 @@ struct rnic {
     LIST_HEAD(, show_job) shows;
     /* fault_rules.c, in the order of their creation */
     TAILQ_HEAD(, fault_rule) faults;
+    unsigned watchers;                /* sessions that have asked for timed work requests */
     unsigned fault_count, fault_last; /* fault_last: the number of the newest rule */
     struct event_source fault_timer;  /* armed: a rule takes a link down, or gives it back */
     struct quota quota;

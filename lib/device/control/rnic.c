@@ -14,6 +14,7 @@
 #include "control/errand.h"
 #include "control/fault_rules.h"
 #include "control/notify.h"
+#include "control/watch_call.h"
 #include "net/gids.h"
 #include "objects/freeze_credit.h"
 #include "port_inject.h"
@@ -168,7 +169,8 @@ struct waker *rnic_waker(struct rnic *r)
     return NULL;
 }
 
-/* One for each kind's numbers or handles; and of address handles, which have both, keys and contexts.
+/* One for each kind's numbers or handles; and of address handles, which have both, keys and
+ * contexts.
  */
 enum { SECRET_AH = OBJ_DEVICE_KINDS, SECRET_KEYS, SECRET_CONTEXTS, SECRETS };
 
@@ -344,6 +346,7 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
         return err;
     }
     r->device[r->devices++] = d;
+    watch_follow(r);
     return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "control/query.h"
 #include "control/session_state.h"
 #include "control/socket_end.h"
+#include "control/watch_call.h"
 #include "objects/ah.h"
 #include "objects/counter_object.h"
 #include "objects/cq_channel.h"
@@ -162,6 +163,7 @@ bool session_close_some(struct session *sn)
     mrs_end_freeze(sn);
     show_cancel(sn);
     shown_end(sn);
+    watch_end(sn);
     ctx_close(sn);
     join_end(sn);
     walks_pass_session(sn->rnic, sn);
@@ -266,6 +268,7 @@ static const struct {
     [CTL_CM_WITH_QP] = {cm_call_with_qp, true, 0},
     [CTL_INHERIT] = {ctx_inherit, true, 0},
     [CTL_FAULT] = {fault_rules_call, true, 0},
+    [CTL_WATCH] = {watch_call, true, 0},
 };
 
 unsigned session_takes_fds(unsigned type)

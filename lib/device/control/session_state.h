@@ -32,7 +32,8 @@ struct session {
     struct ucred peer;
     bool process_ended;
     bool is_left; /* its process has ended or left it: a child may inherit it (inherit.h) */
-    int socket; /* of the connection, which the session closes at its end; or -1 */
+    bool watches; /* CTL_WATCH */
+    int socket;   /* of the connection, which the session closes at its end; or -1 */
     char comm[16];
     void *space; /* the application's memory, from CTL_OPEN on; and how to copy it: */
     const struct mem_backend *copy;
@@ -74,12 +75,12 @@ struct session {
     /* join.c */
     uint64_t join_key[2];
     struct session *inherits; /* for its connection, when the present request is answered */
-    struct session *joined;  /* whose objects it may import; or NULL */
-    unsigned joiners;        /* sessions that have joined this one, which stays as long */
-    bool ending;             /* its objects are being freed */
-    bool reachable;          /* the kernel lets the daemon copy to and from the space */
-    struct mr_reach reach;   /* of the errand for a region */
-    LIST_HEAD(, mr) hot_mrs; /* not yet reported to the application */
+    struct session *joined;   /* whose objects it may import; or NULL */
+    unsigned joiners;         /* sessions that have joined this one, which stays as long */
+    bool ending;              /* its objects are being freed */
+    bool reachable;           /* the kernel lets the daemon copy to and from the space */
+    struct mr_reach reach;    /* of the errand for a region */
+    LIST_HEAD(, mr) hot_mrs;  /* not yet reported to the application */
     struct {
         bool on;
         ns_t granted;

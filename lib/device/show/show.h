@@ -89,6 +89,8 @@ json_t *show_session(const struct session *sn);
 /* Those that threads wait for, as far as the viewer may see them; the first part from 0 on. NULL:
  * there are no more parts. */
 json_t *show_late(const struct viewer *v, const struct rnic *r, unsigned part);
+/* A device's histogram of a stage (enum latency_stage); NULL: it has no samples. */
+json_t *show_latency(const struct device *d, unsigned stage);
 
 /* A rule of `uroce fault`, the first from 0 on; NULL: there are no more. */
 json_t *show_fault(const struct rnic *r, unsigned number);

@@ -164,10 +164,10 @@ static bool write_client(struct show_write *w)
 /* What the viewer does not see: numbers alone. */
 static bool write_others(struct show_write *w)
 {
-    static const enum object_kind kind[] = {OBJ_PD, OBJ_MR, OBJ_CQ,      OBJ_SRQ,
-                                            OBJ_QP, OBJ_WQ, OBJ_RWQ_IND, OBJ_FLOW, OBJ_CM_ID};
-    static const char *const name[] = {"pds", "mrs", "cqs",        "srqs",
-                                       "qps", "wqs", "rwq_tables", "flows", "cm_ids"};
+    static const enum object_kind kind[] = {OBJ_PD, OBJ_MR,      OBJ_CQ,   OBJ_SRQ,  OBJ_QP,
+                                            OBJ_WQ, OBJ_RWQ_IND, OBJ_FLOW, OBJ_CM_ID};
+    static const char *const name[] = {"pds", "mrs",        "cqs",   "srqs",  "qps",
+                                       "wqs", "rwq_tables", "flows", "cm_ids"};
     struct session *sn = w->viewer.all ? NULL : walk_next_session(&w->walk);
     json_t *o;
 
@@ -336,6 +336,19 @@ static bool write_hidden(struct show_write *w)
     return false;
 }
 
+static bool write_latency(struct show_write *w)
+{
+    json_t *row;
+
+    for (unsigned i = 0; i < w->rnic->devices; i++)
+        for (unsigned stage = 0; stage < LATENCY_STAGES; stage++) {
+            row = show_latency(w->rnic->device[i], stage);
+            if (row)
+                show_out_item(&w->out, row);
+        }
+    return false;
+}
+
 /* ---- sums ---- */
 
 /* Few instructions for each, and no JSON. */
@@ -367,6 +380,7 @@ static const struct show_part state_parts[] = {
     {"workers", write_worker, true, NO_WALK, NULL},
     {"quotas", write_quotas, true, NO_WALK, NULL},
     {"late", write_late, true, NO_WALK, NULL},
+    {"latency", write_latency, true, NO_WALK, NULL},
     {"faults", write_faults, true, NO_WALK, NULL},
     {"others", write_others, false, SESSIONS, NULL},
     {"clients", write_client, true, SESSIONS, NULL},
@@ -399,11 +413,15 @@ static const struct show_part port_parts[] = {{"devices", write_device, true, NO
                                               {NULL, NULL, false, NO_WALK, NULL}};
 
 /* The answer's size depends on ports, workers and users, and not on the number of objects. */
-static const struct show_part metric_parts[] = {
-    {"daemon", write_daemon, false, NO_WALK, NULL}, {"devices", write_device, true, NO_WALK, NULL},
-    {"totals", write_totals, true, OBJ_QP, NULL},   {"workers", write_worker, true, NO_WALK, NULL},
-    {"quotas", write_quotas, true, NO_WALK, NULL},  {"late", write_late, true, NO_WALK, NULL},
-    {"cm", write_cm, false, NO_WALK, NULL},         {NULL, NULL, false, NO_WALK, NULL}};
+static const struct show_part metric_parts[] = {{"daemon", write_daemon, false, NO_WALK, NULL},
+                                                {"devices", write_device, true, NO_WALK, NULL},
+                                                {"totals", write_totals, true, OBJ_QP, NULL},
+                                                {"workers", write_worker, true, NO_WALK, NULL},
+                                                {"quotas", write_quotas, true, NO_WALK, NULL},
+                                                {"late", write_late, true, NO_WALK, NULL},
+                                                {"cm", write_cm, false, NO_WALK, NULL},
+                                                {"latency", write_latency, true, NO_WALK, NULL},
+                                                {NULL, NULL, false, NO_WALK, NULL}};
 
 static const struct show_part *const answers[] = {[CTL_SHOW_ALL] = state_parts,
                                                   [CTL_SHOW_TRACE] = trace_parts,

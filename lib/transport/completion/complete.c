@@ -19,6 +19,14 @@ static inline void post_done(struct cq_batch *cqes, const struct cqe *common,
     cq_batch_give(cqes, c);
 }
 
+static void note_sends(struct engine *e, struct qp *qp, uint32_t tail, uint32_t end)
+{
+    if (qp->counts_sends)
+        count_sends(e, qp, tail, end);
+    if (qp->times_send)
+        wr_time_done(e, qp, tail, end);
+}
+
 /* Posts the CQEs of the WQEs all of whose packets are acknowledged, mostly as one batch. */
 static void retire_done(struct engine *e, struct qp *qp)
 {
@@ -60,8 +68,8 @@ static void retire_done(struct engine *e, struct qp *qp)
     }
     if (tail == req->tail)
         return;
-    if (unlikely(qp->counts_sends)) /* who reads a CQE finds it counted */
-        count_sends(e, qp, req->tail, tail);
+    if (unlikely(qp->notes_sends)) /* who reads a CQE finds it counted */
+        note_sends(e, qp, req->tail, tail);
     engine_post_batch(e, cq, cqes, false);
     req_retire(req, tail);
     engine_tx_ready(e, qp); /* there is room for other WQEs */

@@ -147,6 +147,8 @@ struct engine {
         send_judge *status; /* engine_judge_sends(); or NULL */
         void *ctx;
     } judge;
+    _Atomic bool times_sends; /* engine_time_sends() */
+    struct latency_histogram latency[LATENCY_STAGES];
 };
 
 /* ---- core/share.c ---- */

@@ -13,6 +13,7 @@
 #include "resp_state.h"
 #include "timer.h"
 #include "why.h"
+#include "wr_time.h"
 
 #define QP_MAX_RD_ATOMIC 128  /* per queue pair, each direction */
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: raw Ethernet frames, without a BTH */
@@ -83,12 +84,19 @@ struct qp {
     bool selective;      /* the peer has agreed on maps of kept packets: kept_map.h */
     bool early_doorbell; /* rung before the queue pair was ready to send */
     bool sq_sig_all;
-    bool counts_sends; /* some kind of work request of the send queue has a counter */
+    union { /* one test for both, when work requests of the send queue are done */
+        struct {
+            bool counts_sends; /* some kind of them has a counter */
+            bool times_send;   /* one of them is timed: wr_time */
+        };
+        uint16_t notes_sends;
+    };
     uint32_t uidx;
     void *owner;
     struct comp_counter *counter[QP_COUNTS]; /* by bit of enum qp_count; or NULL */
     struct qp_table *table;
     struct qp_why why;
+    struct wr_time wr_time;
 };
 
 _Static_assert(offsetof(struct qp, dest_qpn) < CACHE_LINE, "the batch path reads one line");

@@ -248,6 +248,7 @@ static void reset(struct engine *e, struct qp *qp)
         0; /* the next peer's packets take a way of their own */
     qp->fault = FAULT_NONE;
     why_reset(qp);
+    wr_time_forget(qp);
     req_reset(qp, psn(0));
     resp_reset(qp, psn(0));
     qp_memory_reset(qp);

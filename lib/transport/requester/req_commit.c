@@ -123,19 +123,22 @@ static __attribute__((noinline, cold)) void note_ask(const struct engine *e, str
  * The packet at PSN p, which asks for an answer, was sent for the first time: it is timed, unless
  * another one is, or a loss makes it unclear when its answer would have come.
  */
-__attribute__((noinline, cold)) static void time_packet(const struct engine *e, struct qp *qp,
-                                                        psn_t p)
+__attribute__((noinline, cold)) static void time_packet(struct engine *e, struct qp *qp, psn_t p)
 {
+    if (qp->times_send)
+        wr_time_sent(e, qp, p);
     if (req_notes_asks(qp)) {
         note_ask(e, qp, p);
     } else if (!qp->req.recovering) {
         begin_timing(e, qp, p);
         qp->req.time_at = NS_NEVER; /* until its answer is there */
+        if (unlikely(qp->wr_time.state == WR_TIME_TAKEN && qp->times_send))
+            qp->req.time_at = 0; /* another packet is waited for */
     }
 }
 
 /* A packet that asks for an answer, at PSN p, was sent for the first time. */
-static inline void asked_at(const struct engine *e, struct qp *qp, psn_t p)
+static inline void asked_at(struct engine *e, struct qp *qp, psn_t p)
 {
     if (unlikely(e->now > qp->req.time_at))
         time_packet(e, qp, p);

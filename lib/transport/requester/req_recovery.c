@@ -226,7 +226,9 @@ static void end_timing(struct engine *e, struct qp *qp)
  * each READ. */
 static ns_t time_again(const struct engine *e, const struct qp *qp)
 {
-    return unlikely(rate_wants_acks(qp) || req_notes_asks(qp)) ? e->now - 1 : e->now + TIME_BETWEEN;
+    return unlikely(rate_wants_acks(qp) || req_notes_asks(qp) || qp->times_send)
+               ? e->now - 1
+               : e->now + TIME_BETWEEN;
 }
 
 /* The packet that is timed may have arrived. */

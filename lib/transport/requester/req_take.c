@@ -58,6 +58,8 @@ static bool take_slot(struct engine *e, struct qp *qp)
     s->status = send_queue_take(&req->sq, &s->wqe) ? WC_LOC_QP_OP_ERR : req_check(e, qp, s);
     if (unlikely(!req->sq.in_batches) && s->status == WC_SUCCESS)
         judge(e, qp, s);
+    if (unlikely(s->wqe.h.flags & SQE_TIMED) && s->status == WC_SUCCESS)
+        wr_time_taken(e, qp, req->head - 1);
     if (s->status != WC_SUCCESS)
         engine_touch(e, qp);
     return true;

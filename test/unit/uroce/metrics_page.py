@@ -23,7 +23,7 @@ TOPICS = (("The daemon", ("DAEMON", "BUILD"), "the daemon"),
           ("Workers", ("WORKER",), "`workers`"),
           ("Memory regions", ("DEVICE", "MRS"), "`devices`, `mr_reasons`"),
           ("Users", ("USER", "USER_MEMORY", "ALL", "ALL_MEMORY"), "`quotas`"),
-          ("Waits", ("LATE",), "`late`"),
+          ("Waits", ("LATE",), "`late`"), ("Latency of work requests", ("LATENCY",), "`latency`"),
           ("The connection manager", ("CM_MESSAGE", "CM", "GSI"), "`cm`"))
 
 
@@ -38,7 +38,7 @@ def read_labels(text):
 
 
 def sample(kind, name):
-    return f"uroce_{name}_total" if kind == "COUNTER" else f"uroce_{name}"
+    return f"uroce_{name}" + {"COUNTER": "_total", "HISTOGRAM": "_bucket"}.get(kind, "")
 
 
 def tables(metrics, labels):

@@ -42,6 +42,7 @@ static void test_everything(void **state)
                           "capabilities = keep\n"
                           "metrics = [::1]:9440\n"
                           "telemetry = yes\n"
+                          "latency = yes\n"
                           "\n"
                           "[port.7]\n"
                           "device = net_af_packet0,iface=eth1,framesz=8192\n"
@@ -64,7 +65,7 @@ static void test_everything(void **state)
     assert_int_equal(config.mode, 0640);
     assert_string_equal(config.group, "rdma");
     assert_string_equal(config.metrics, "[::1]:9440");
-    assert_true(config.telemetry);
+    assert_true(config.telemetry && config.latency);
     assert_int_equal(config.workers, 2);
     assert_string_equal(config.cpus, "2,4-5");
     assert_true(config.always_poll);
@@ -124,6 +125,7 @@ static const char *const bad[][3] = {
     {"[uroced]\nuser =\n" OK, "[uroced] user", "no value"},
     {"[uroced]\nmetrics = yes\n" OK, "[uroced] metrics", "ADDRESS:PORT"},
     {"[uroced]\ntelemetry = on\n" OK, "[uroced] telemetry", "yes or no"},
+    {"[uroced]\nlatency = 1\n" OK, "[uroced] latency", "yes or no"},
     {"[uroced]\nmetrics =\n" OK, "[uroced] metrics", "unix:PATH"},
     {"[uroced]\nidle_exit = 99999999999999999999\n" OK, "[uroced] idle_exit", "number"},
     {"[port]\ndevice = loopback\n", "[port]", "not a section"},

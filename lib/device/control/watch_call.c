@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See watch_call.h. */
+#include "control/watch_call.h"
+
+#include <errno.h>
+
+#include "control/permission.h"
+#include "control/session_state.h"
+
+static bool is_on(const struct rnic *r)
+{
+    return r->config.latency || r->watchers;
+}
+
+void watch_context(struct session *sn)
+{
+    struct ctx_shared *shared = sn->segment.base;
+
+    if (sn->device && shared)
+        atomic_store_explicit(&shared->watch, is_on(sn->rnic) ? CTX_WATCH_LATENCY : 0,
+                              memory_order_relaxed);
+}
+
+void watch_follow(struct rnic *r)
+{
+    struct session *sn;
+
+    for (unsigned i = 0; i < r->devices; i++)
+        for (unsigned k = 0; k < r->device[i]->parts; k++)
+            engine_time_sends(r->device[i]->port[k]->engine, is_on(r));
+    TAILQ_FOREACH (sn, &r->sessions, link)
+        watch_context(sn);
+}
+
+static void set_watches(struct session *sn, bool on)
+{
+    if (sn->watches == on)
+        return;
+    sn->watches = on;
+    sn->rnic->watchers += on ? 1 : -1u;
+    watch_follow(sn->rnic);
+}
+
+int watch_call(struct session *sn, struct ctl_call *call)
+{
+    if (!permission_user(sn->peer.uid))
+        return -EPERM;
+    if (call->request->watch.latency > 1)
+        return -EINVAL;
+    set_watches(sn, call->request->watch.latency);
+    return 0;
+}
+
+void watch_end(struct session *sn)
+{
+    set_watches(sn, false);
+}
