@@ -148,9 +148,10 @@ enum ctl_type {
     CTL_OPEN_QP,
     CTL_CREATE_COUNTER,  /* create_counter -> create_counter (+ fd: see ctl_place) */
     CTL_DESTROY_COUNTER, /* destroy -> destroy; -EBUSY while queue pairs have it */
-    CTL_WATCH,           /* watch -> watch: until the connection's end; -EPERM: as CTL_FAULT's */
-    CTL_ATTACH_COUNTER,  /* attach_counter; -EINVAL: the queue pair is not in RESET or INIT; -EBUSY:
-                            some of this work of the queue pair has a counter */
+    CTL_JUDGE, /* judge -> judge: 0, or the error that the call is to fail with (doc/fault.md) */
+    CTL_WATCH, /* watch -> watch: until the connection's end; -EPERM: as CTL_FAULT's */
+    CTL_ATTACH_COUNTER, /* attach_counter; -EINVAL: the queue pair is not in RESET or INIT; -EBUSY:
+                           some of this work of the queue pair has a counter */
 };
 
 struct ctl_device {
@@ -581,6 +582,21 @@ struct ctl_fault {
     char text[CTL_FAULT_TEXT_MAX]; /* with its terminator */
 };
 
+/* Calls of libibverbs that need no message, and that rules can let fail. */
+enum ctl_judged {
+    CTL_JUDGE_POST_SEND,
+    CTL_JUDGE_POST_RECV,
+    CTL_JUDGE_POST_SRQ_RECV,
+    CTL_JUDGE_POLL_CQ,
+    CTL_JUDGE_REQ_NOTIFY_CQ,
+    CTL_JUDGED
+};
+
+struct ctl_judge {
+    uint32_t call; /* enum ctl_judged */
+    uint32_t reserved;
+};
+
 struct ctl_watch {
     uint32_t latency; /* 1: work requests are timed, of all programs; 0 */
     uint32_t reserved;
@@ -628,6 +644,7 @@ struct ctl_msg {
         struct ctl_set_entropy set_entropy;
         struct ctl_show show;
         struct ctl_fault fault;
+        struct ctl_judge judge;
         struct ctl_watch watch;
         struct ctl_cm_id cm_id;
         struct ctl_cm_resolve cm_resolve;

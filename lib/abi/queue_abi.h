@@ -338,6 +338,7 @@ static inline uint32_t worker_cpu_number(uint32_t packed)
 /* What an application does for the daemon while a bit is set. */
 enum ctx_watch {
     CTX_WATCH_LATENCY = 1 << 0, /* it marks WQEs whose stages are timed (SQE_TIMED) */
+    CTX_WATCH_CALLS = 1 << 1,   /* it asks before calls that need no message (CTL_JUDGE) */
 };
 
 /* One application's context segment (CTL_OPEN). */

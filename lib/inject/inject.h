@@ -219,6 +219,17 @@ static inline bool inject_verb_has_device(enum inject_verb verb)
 }
 
 /**
+ * Whether a verb is no message to the daemon of its own: libraries ask before it. Any thread.
+ *
+ * @param verb  The verb.
+ * @return  True when it is so.
+ */
+static inline bool inject_verb_is_asked(enum inject_verb verb)
+{
+    return verb >= INJECT_VERB_post_send && verb <= INJECT_VERB_req_notify_cq;
+}
+
+/**
  * Compare a call with a rule, and count. Any thread.
  *
  * @param rule  The rule; INJECT_FAIL.

@@ -132,6 +132,10 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *base)
 
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
+    int err = WATCHED(process_completion) ? watch_judge(cq->context, CTL_JUDGE_REQ_NOTIFY_CQ) : 0;
+
+    if (unlikely(err))
+        return err;
     client_inherit(to_cq(cq)->queue.client);
     client_cq_arm(&to_cq(cq)->queue, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_NEXT);
     return 0;
@@ -193,7 +197,9 @@ static inline int poll_next(struct ibv_cq *base, int n, struct ibv_wc *wc, bool 
 static __attribute__((cold, noinline)) int poll_watched(struct ibv_cq *base, int n,
                                                         struct ibv_wc *wc)
 {
-    return poll_next(base, n, wc, true);
+    int err = watch_judge(base->context, CTL_JUDGE_POLL_CQ);
+
+    return err ? -err : poll_next(base, n, wc, true);
 }
 
 int shim_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc)

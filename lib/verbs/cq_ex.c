@@ -40,6 +40,12 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
     if (unlikely(attr && attr->comp_mask))
         return EINVAL;
+    if (WATCHED(process_completion)) {
+        int err = watch_judge(ex->context, CTL_JUDGE_POLL_CQ);
+
+        if (err)
+            return err;
+    }
     client_cq_lock(&cq->queue);
     if (likely(!take_next(cq))) {
         cq->wall_known = false;

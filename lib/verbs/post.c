@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ibv_post_send and ibv_post_recv. No allocation, no system call unless the worker sleeps. */
-#include "probe.h"
 #include "shim.h"
 #include "watch.h"
 
@@ -111,7 +110,9 @@ static int build_send(const struct shim_qp *qp, struct sqe *s, const struct ibv_
     return 0;
 }
 
-int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+/* watched: a constant, so that a call that is not watched keeps nothing for it. */
+ALWAYS_INLINE int post_sends(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+                             bool watched)
 {
     struct shim_qp *qp = to_qp(base);
     struct client_ring *sq = &qp->queue.sq;
@@ -135,7 +136,7 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
         }
         prod++;
     }
-    if (WATCHED(post_send))
+    if (watched)
         watch_sends(qp, sq->prod, prod);
     if (likely(prod != sq->prod)) {
         ring_publish(sq, prod);
@@ -145,6 +146,22 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
     if (unlikely(err == EIO) && client_inherit(qp->queue.client))
         return shim_post_send(base, *bad, bad);
     return err;
+}
+
+static __attribute__((cold, noinline)) int post_watched(struct ibv_qp *base, struct ibv_send_wr *wr,
+                                                        struct ibv_send_wr **bad)
+{
+    int err = watch_judge(base->context, CTL_JUDGE_POST_SEND);
+
+    if (!err)
+        return post_sends(base, wr, bad, true);
+    *bad = wr;
+    return err;
+}
+
+int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    return WATCHED(post_send) ? post_watched(base, wr, bad) : post_sends(base, wr, bad, false);
 }
 
 int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_recv_wr *wr)
@@ -179,7 +196,8 @@ int post_receives(struct client_ring *rq, struct ibv_recv_wr *wr, struct ibv_rec
     return err;
 }
 
-int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+ALWAYS_INLINE int receive(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
+                          bool watched)
 {
     struct shim_qp *qp = to_qp(base);
     struct client_ring *rq = &qp->queue.rq;
@@ -193,12 +211,28 @@ int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
     spin_lock(&rq->lock);
     prod_before = rq->prod;
     err = post_receives(rq, wr, bad);
-    if (PROBE_WANTED(post_recv))
-        probe_receives(base->context, base->qp_num, rq, prod_before, rq->prod);
+    if (watched)
+        watch_receives(base->context, base->qp_num, rq, prod_before, rq->prod);
     if (likely(rq->prod != prod_before))
         client_qp_recv_doorbell(&qp->queue);
     spin_unlock(&rq->lock);
     if (unlikely(err == EIO) && client_inherit(qp->queue.client))
         return shim_post_recv(base, *bad, bad);
     return err;
+}
+
+static __attribute__((cold, noinline)) int
+receive_watched(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    int err = watch_judge(base->context, CTL_JUDGE_POST_RECV);
+
+    if (!err)
+        return receive(base, wr, bad, true);
+    *bad = wr;
+    return err;
+}
+
+int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    return WATCHED(post_recv) ? receive_watched(base, wr, bad) : receive(base, wr, bad, false);
 }

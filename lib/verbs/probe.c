@@ -7,10 +7,7 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
-#define SEMAPHORE __attribute__((section(".probes"), used))
-#define COLD      __attribute__((cold, noinline))
-
-unsigned short PROBE_SEMAPHORE(post_recv) SEMAPHORE;
+#define COLD __attribute__((cold, noinline))
 
 static uint64_t bytes_of(const struct sqe *s)
 {

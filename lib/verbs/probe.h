@@ -13,9 +13,9 @@
 #define PROBE_SEMAPHORE(name) rdma_core_uroce_##name##_semaphore
 #define PROBE_WANTED(name)    unlikely(*(volatile unsigned short *)&PROBE_SEMAPHORE(name))
 
-extern unsigned short PROBE_SEMAPHORE(post_recv) __attribute__((visibility("hidden")));
 /* The low halves of words: watch.c. */
 extern unsigned short PROBE_SEMAPHORE(post_send) __attribute__((visibility("hidden")));
+extern unsigned short PROBE_SEMAPHORE(post_recv) __attribute__((visibility("hidden")));
 extern unsigned short PROBE_SEMAPHORE(process_completion) __attribute__((visibility("hidden")));
 #else
 #define PROBE_WANTED(name) false

@@ -31,9 +31,10 @@ static void fail_batch(struct shim_qp *qp, int err)
 static void wr_start(struct ibv_qp_ex *ex)
 {
     struct shim_qp *qp = qp_of_ex(ex);
+    int err = WATCHED(post_send) ? watch_judge(ex->qp_base.context, CTL_JUDGE_POST_SEND) : 0;
 
     spin_lock(&qp->queue.sq.lock);
-    qp->wr = (struct wr_builder){.prod = qp->queue.sq.prod};
+    qp->wr = (struct wr_builder){.prod = qp->queue.sq.prod, .err = err};
     if (unlikely(!send_allowed(ex->qp_base.state)))
         qp->wr.err = EINVAL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared receive queues. */
-#include "probe.h"
 #include "shim.h"
+#include "watch.h"
 
 static int fill_request(struct ctl_create_srq *r, const struct ibv_srq_init_attr_ex *attr)
 {
@@ -112,7 +112,8 @@ int shim_get_srq_num(struct ibv_srq *srq, uint32_t *number)
     return 0;
 }
 
-int shim_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+ALWAYS_INLINE int receive(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
+                          bool watched)
 {
     struct client_srq *srq = &to_srq(base)->queue;
     uint32_t prod;
@@ -131,12 +132,28 @@ int shim_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_
         }
         prod++;
     }
-    if (PROBE_WANTED(post_recv))
-        probe_receives(base->context, 0, &srq->ring, srq->ring.prod, prod);
+    if (watched)
+        watch_receives(base->context, 0, &srq->ring, srq->ring.prod, prod);
     if (likely(prod != srq->ring.prod))
         ring_publish(&srq->ring, prod);
     spin_unlock(&srq->ring.lock);
     if (unlikely(err == EIO) && client_inherit(srq->client))
         return shim_post_srq_recv(base, *bad, bad);
     return err;
+}
+
+static __attribute__((cold, noinline)) int
+receive_watched(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    int err = watch_judge(base->context, CTL_JUDGE_POST_SRQ_RECV);
+
+    if (!err)
+        return receive(base, wr, bad, true);
+    *bad = wr;
+    return err;
+}
+
+int shim_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    return WATCHED(post_recv) ? receive_watched(base, wr, bad) : receive(base, wr, bad, false);
 }

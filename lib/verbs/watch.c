@@ -15,10 +15,12 @@
 #define TIMED_EVERY 16
 
 uint32_t watch_post_send WORD;
+uint32_t watch_post_recv WORD;
 uint32_t watch_process_completion WORD;
 
 #ifdef HAVE_SDT
 extern unsigned short PROBE_SEMAPHORE(post_send) __attribute__((alias("watch_post_send")));
+extern unsigned short PROBE_SEMAPHORE(post_recv) __attribute__((alias("watch_post_recv")));
 extern unsigned short PROBE_SEMAPHORE(process_completion)
     __attribute__((alias("watch_process_completion")));
 #endif
@@ -36,6 +38,7 @@ static void set_watched(struct client *c, uint32_t watch)
     int by = (watch != 0) - (before != 0);
 
     count(&watch_post_send, by);
+    count(&watch_post_recv, by);
     count(&watch_process_completion, by);
 }
 
@@ -120,6 +123,28 @@ static void end_timed(struct client *c, const struct cqe *e)
     }
     atomic_store_explicit(&t->out, false, memory_order_release);
 }
+
+COLD void watch_receives(const struct ibv_context *context, uint32_t number,
+                         const struct client_ring *ring, uint32_t from, uint32_t to)
+{
+    if (PROBE_WANTED(post_recv))
+        probe_receives(context, number, ring, from, to);
+}
+
+/* ---- calls that are judged ---- */
+
+COLD int watch_judge(struct ibv_context *context, enum ctl_judged call)
+{
+    struct client *c = &to_context(context)->client;
+    struct ctl_msg m = {.judge.call = call};
+
+    if (!(atomic_load_explicit(&c->shared->watch, memory_order_relaxed) & CTX_WATCH_CALLS) ||
+        atomic_load_explicit(&c->daemon_gone, memory_order_acquire))
+        return 0;
+    return failed(-conn_call(&c->conn, CTL_JUDGE, &m, NULL, 0, NULL, 0));
+}
+
+/* ---- completions ---- */
 
 COLD void watch_completion(const struct ibv_context *context, const struct cqe *e)
 {

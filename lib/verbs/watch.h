@@ -11,6 +11,7 @@
 #include "shim.h"
 
 extern uint32_t watch_post_send __attribute__((visibility("hidden")));
+extern uint32_t watch_post_recv __attribute__((visibility("hidden")));
 extern uint32_t watch_process_completion __attribute__((visibility("hidden")));
 
 #define WATCHED(call) unlikely(*(volatile uint32_t *)&watch_##call)
@@ -18,6 +19,14 @@ extern uint32_t watch_process_completion __attribute__((visibility("hidden")));
 /* Work requests from index `from` to before `to` were written, and are not published. Under the
  * ring's lock. */
 void watch_sends(struct shim_qp *qp, uint32_t from, uint32_t to);
+
+/* The same of receives. number: of the queue pair, 0 of a shared receive queue, which has none. */
+void watch_receives(const struct ibv_context *context, uint32_t number,
+                    const struct client_ring *ring, uint32_t from, uint32_t to);
+
+/* Whether a rule of the daemon lets a call fail: 0, or an errno, which is set, too. Without locks.
+ */
+int watch_judge(struct ibv_context *context, enum ctl_judged call);
 
 /* The program gets a completion. Under the completion queue's lock. */
 void watch_completion(const struct ibv_context *context, const struct cqe *e);

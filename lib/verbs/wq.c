@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Work queues for raw packets, and the indirection tables that name them. */
-#include "probe.h"
 #include "shim.h"
+#include "watch.h"
 
 #define ATTR_KNOWN (IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS)
 
@@ -23,8 +23,8 @@ static int post_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_
     spin_lock(&rq->lock);
     prod_before = rq->prod;
     err = post_receives(rq, wr, bad);
-    if (PROBE_WANTED(post_recv))
-        probe_receives(base->context, base->wq_num, rq, prod_before, rq->prod);
+    if (WATCHED(post_recv))
+        watch_receives(base->context, base->wq_num, rq, prod_before, rq->prod);
     spin_unlock(&rq->lock);
     return err;
 }

@@ -74,6 +74,9 @@ CALLS = (
     ("fail modify_qp EINVAL", PINGPONG, "Failed to modify QP to INIT"),
     ("fail create_comp_channel EMFILE", [*PINGPONG, "-e"], "Couldn't create completion channel"),
     ("fail open_device EPERM", PINGPONG, "Couldn't get context"),
+    ("fail post_recv ENOMEM", PINGPONG, "Couldn't post receive"),
+    ("fail post_srq_recv ENOMEM", "ibv_srq_pingpong -g 0 -n 500".split(), "Couldn't post receive"),
+    ("fail req_notify_cq EINVAL", [*PINGPONG, "-e"], "Couldn't request CQ notification"),
     ("fail create_id ENOMEM", "rping -s -a 127.0.0.1".split(), "rdma_create_id: Cannot allocate memory"),
     ("fail bind_addr EADDRINUSE", "rping -s -a 127.0.0.1".split(), "rdma_bind_addr: Address already in use"),
     ("fail listen EADDRINUSE", "rping -s -a 127.0.0.1".split(), "rdma_listen: Address already in use"),
@@ -90,6 +93,38 @@ def only_of_a_program():
         finally:
             program.kill()
     expect(row["matched"] == row["acted"] >= 1, row)
+
+
+def fails_in_a_pair(text, command, sentence):
+    """A call that comes after the two programs have met."""
+    with rule(text + " count 1") as row:
+        try:
+            kit.run_pair(daemon, command)
+        except kit.Failure as failure:
+            expect(re.search(sentence, str(failure)), failure)
+        else:
+            expect(False, "the programs succeed")
+    expect(row["acted"] == 1, row)
+
+
+def fails_while_running():
+    """A rule for a call of the library's own reaches a program that runs, and no other one."""
+    server, client = running_transfer()
+    try:
+        must("add", *"fail post_send ENOMEM program another".split())
+        sent = counters()["tx_packets"]
+        kit.wait_until(lambda: counters()["tx_packets"] > sent + 10000, 20, "the transfer goes on")
+        row, = json.loads(must("list", "--json"))
+        expect(not row["matched"], row)
+        must("add", *"fail post_send ENOMEM program ib_write_bw nth 50".split())
+        status = client.process.wait(SECONDS)
+        expect(status and re.search("[Cc]ouldn't post send|Failed to post", client.text()), client.text())
+        row = json.loads(must("list", "--json"))[1]
+        expect(row["acted"] >= 1 and row["matched"] >= 50, row)
+    finally:
+        server.kill()
+        client.kill()
+        must("remove", "all")
 
 
 def connect_fails():
@@ -148,15 +183,20 @@ def of_one_program():
     with rule("drop rx program ibv_uc_pingpong") as row:
         kit.run_pair(daemon, PINGPONG)
         expect(not json.loads(must("list", "--json"))[0]["matched"], "packets of another program match")
-        server = kit.Program(daemon, "ibv_uc_pingpong -g 0".split())
-        client = kit.Program(daemon, "ibv_uc_pingpong -g 0 127.0.0.1".split())
+        port = str(kit.free_port())
+        command = ["ibv_uc_pingpong", "-g", "0", "-p", port]
+        server = kit.Program(daemon, command)
+        client = None
         try:
+            kit.await_listening(server, int(port), 20)
+            client = kit.Program(daemon, [*command, "127.0.0.1"])
             kit.wait_until(lambda: json.loads(must("list", "--json"))[0]["acted"], 20, "packets are dropped")
             time.sleep(0.2)
             expect(server.process.poll() is None, "it got its message all the same")
         finally:
             server.kill()
-            client.kill()
+            if client:
+                client.kill()
     expect(row["acted"] == row["matched"], row)
 
 
@@ -282,7 +322,7 @@ def counters():
 def refuses():
     for words, sentence in ((["add", "event", "port_err"], "this is no rule: say uroce fault now"),
                             (["now", "drop"], "this is a rule: say uroce fault add"),
-                            (["add", "fail", "poll_cq", "EIO"], '"poll_cq" is no verb that can fail'),
+                            (["add", "fail", "destroy_qp", "EIO"], '"destroy_qp" is no verb that can fail'),
                             (["now", "event", "port_err", "device", "none"], '"none" is no device')):
         status, text = fault(*words)
         expect(status == 1 and sentence in text, f"{words}: {status} {text}")
@@ -294,7 +334,12 @@ def main():
     options = kit.point_arguments()
     daemon = kit.Daemon(kit.Build(options.build), kit.scratch_folder(), arguments=(kit.FIXED_LOOPBACK,))
     points = [(text, lambda row=(text, *rest): fails(*row)) for text, *rest in CALLS]
-    points += [("only of a program", only_of_a_program), ("connect fails", connect_fails)]
+    points += [("only of a program", only_of_a_program), ("connect fails", connect_fails),
+               ("post_send fails", lambda: fails_in_a_pair("fail post_send ENOMEM", PINGPONG, "Couldn't post send")),
+               ("poll_cq fails", lambda: fails_in_a_pair("fail poll_cq EIO", PINGPONG, "poll CQ failed -5")),
+               ("ibv_wr_start fails", lambda: fails_in_a_pair("fail post_send EINVAL", [*PINGPONG, "-N"], "Couldn't post send")),
+               ("ibv_start_poll fails", lambda: fails_in_a_pair("fail poll_cq EIO nth 3", [*PINGPONG, "-t"], "poll CQ failed")),
+               ("a call fails while it runs", fails_while_running)]
     points += [(f"nak {name}", lambda row=(name, sentence): nak(*row)) for name, sentence in (
         ("rnr", ""), ("sequence", ""), ("invalid_request", "status 9|remote invalid request"),
         ("remote_access", "status 10|remote access error"), ("remote_operational", "status 11|remote operation error"))]

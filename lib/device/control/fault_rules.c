@@ -11,6 +11,7 @@
 #include "control/async.h"
 #include "control/permission.h"
 #include "control/session_state.h"
+#include "control/watch_call.h"
 #include "objects/qp_object.h"
 #include "port_judge.h"
 
@@ -66,6 +67,7 @@ static void remove_rule(struct rnic *r, struct fault_rule *f)
         apply_to(r, r->device[i]);
     free(f);
     fault_link_follow(r);
+    watch_follow(r);
 }
 
 static int find_device(const struct rnic *r, const char *name)
@@ -127,6 +129,7 @@ int rnic_add_fault(struct rnic *r, int device, const char *text, char error[INJE
         return refuse(error, -ENOMEM, "out of memory");
     }
     fault_link_follow(r);
+    watch_follow(r);
     return (int)f->number;
 }
 

@@ -20,6 +20,8 @@ struct fault_rule {
 int fault_rules_call(struct session *sn, struct ctl_call *call);
 /* Whether a rule lets a request fail: 0 or a negative errno. Once for each request. */
 int fault_verbs_check(struct session *sn, const struct ctl_msg *m);
+/* Whether there is a rule for calls that the session's program has to ask about: CTL_JUDGE. */
+bool fault_verbs_asked(const struct session *sn);
 /* ---- fault_link.c: links that rules take down ---- */
 
 /* 0 or a negative errno. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of programs that rules let fail: see fault_rules.h. */
 #include "control/fault_rules.h"
+
+#include <string.h>
+
 #include "control/session_state.h"
 
 /* The message of a verb. Several may be one verb's. */
@@ -36,6 +39,15 @@ static const struct {
     {CTL_CM_JOIN, INJECT_VERB_join_multicast},
 };
 
+/* The verbs of CTL_JUDGE. */
+static const enum inject_verb judged[CTL_JUDGED] = {
+    [CTL_JUDGE_POST_SEND] = INJECT_VERB_post_send,
+    [CTL_JUDGE_POST_RECV] = INJECT_VERB_post_recv,
+    [CTL_JUDGE_POST_SRQ_RECV] = INJECT_VERB_post_srq_recv,
+    [CTL_JUDGE_POLL_CQ] = INJECT_VERB_poll_cq,
+    [CTL_JUDGE_REQ_NOTIFY_CQ] = INJECT_VERB_req_notify_cq,
+};
+
 static uint16_t type_of(const struct ctl_msg *m)
 {
     return m->type == CTL_CM_WITH_QP ? m->cm_with_qp.type : m->type;
@@ -45,6 +57,10 @@ static bool find_verb(const struct ctl_msg *m, enum inject_verb *verb)
 {
     uint16_t type = type_of(m);
 
+    if (type == CTL_JUDGE && m->judge.call < CTL_JUDGED) {
+        *verb = judged[m->judge.call];
+        return true;
+    }
     for (unsigned i = 0; i < ARRAY_SIZE(messages); i++) {
         if (messages[i].type != type)
             continue;
@@ -63,6 +79,21 @@ static bool is_of_device(const struct session *sn, const struct ctl_msg *m,
     if (m->type == CTL_OPEN)
         return m->open.device == (uint32_t)f->device;
     return sn->device && sn->device->index == (unsigned)f->device;
+}
+
+bool fault_verbs_asked(const struct session *sn)
+{
+    const struct ctl_msg m = {.type = CTL_JUDGE};
+    const struct fault_rule *f;
+
+    TAILQ_FOREACH (f, &sn->rnic->faults, link) {
+        const struct inject_rule *rule = &f->live.rule;
+
+        if (rule->act == INJECT_FAIL && inject_verb_is_asked(rule->verb) &&
+            is_of_device(sn, &m, f) && (!rule->program[0] || !strcmp(rule->program, sn->comm)))
+            return true;
+    }
+    return false;
 }
 
 int fault_verbs_check(struct session *sn, const struct ctl_msg *m)

@@ -268,6 +268,7 @@ static const struct {
     [CTL_CM_WITH_QP] = {cm_call_with_qp, true, 0},
     [CTL_INHERIT] = {ctx_inherit, true, 0},
     [CTL_FAULT] = {fault_rules_call, true, 0},
+    [CTL_JUDGE] = {judge_call, false, 0},
     [CTL_WATCH] = {watch_call, true, 0},
 };
 

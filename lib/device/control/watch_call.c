@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "control/fault_rules.h"
 #include "control/permission.h"
 #include "control/session_state.h"
 
@@ -15,10 +16,13 @@ static bool is_on(const struct rnic *r)
 void watch_context(struct session *sn)
 {
     struct ctx_shared *shared = sn->segment.base;
+    uint32_t watch = is_on(sn->rnic) ? CTX_WATCH_LATENCY : 0;
 
-    if (sn->device && shared)
-        atomic_store_explicit(&shared->watch, is_on(sn->rnic) ? CTX_WATCH_LATENCY : 0,
-                              memory_order_relaxed);
+    if (!sn->device || !shared)
+        return;
+    if (fault_verbs_asked(sn))
+        watch |= CTX_WATCH_CALLS;
+    atomic_store_explicit(&shared->watch, watch, memory_order_relaxed);
 }
 
 void watch_follow(struct rnic *r)
@@ -39,6 +43,12 @@ static void set_watches(struct session *sn, bool on)
     sn->watches = on;
     sn->rnic->watchers += on ? 1 : -1u;
     watch_follow(sn->rnic);
+}
+
+int judge_call(struct session *sn, struct ctl_call *call)
+{
+    (void)sn;
+    return call->request->judge.call < CTL_JUDGED ? 0 : -EINVAL;
 }
 
 int watch_call(struct session *sn, struct ctl_call *call)

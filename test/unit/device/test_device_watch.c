@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CTL_WATCH: who may have work requests timed, for how long, and that all applications know. */
+/* CTL_WATCH: who may have work requests timed, for how long, and that all applications know; and
+ * CTL_JUDGE: calls that rules let fail. */
 #include "unit.h"
 
 #include <errno.h>
@@ -81,11 +82,63 @@ static void test_refused(void **state)
     app_close(&stranger);
 }
 
+static uint32_t add_rule(const char *text)
+{
+    struct ctl_msg m = {.fault.op = CTL_FAULT_ADD};
+
+    snprintf(m.fault.text, sizeof(m.fault.text), "%s", text);
+    assert_int_equal(app_call(&app, CTL_FAULT, &m), 0);
+    return m.fault.number;
+}
+
+static void remove_rule(uint32_t number)
+{
+    struct ctl_msg m = {.fault = {.op = CTL_FAULT_REMOVE, .number = number}};
+
+    assert_int_equal(app_call(&app, CTL_FAULT, &m), 0);
+}
+
+static int judge(uint32_t call)
+{
+    struct ctl_msg m = {.judge.call = call};
+
+    return app_call(&app, CTL_JUDGE, &m);
+}
+
+/* An application asks about calls for which there is a rule, if it is for this application. */
+static void test_judged_calls(void **state)
+{
+    static const char *const verb[CTL_JUDGED] = {"post_send", "post_recv", "post_srq_recv",
+                                                 "poll_cq", "req_notify_cq"};
+    char text[64];
+    uint32_t number = add_rule("fail reg_mr EIO");
+
+    assert_int_equal(asked(&app), 0);
+    remove_rule(number);
+    number = add_rule("fail post_send EIO program no_such_name");
+    assert_int_equal(asked(&app), 0);
+    assert_int_equal(judge(CTL_JUDGE_POST_SEND), 0);
+    remove_rule(number);
+    for (uint32_t i = 0; i < CTL_JUDGED; i++) {
+        snprintf(text, sizeof(text), "fail %s ENOSPC nth 2", verb[i]);
+        number = add_rule(text);
+        assert_int_equal(asked(&app), CTX_WATCH_CALLS);
+        assert_int_equal(judge(i), 0);
+        assert_int_equal(judge(i ? 0 : 1), 0); /* another call does not count */
+        assert_int_equal(judge(i), -ENOSPC);
+        remove_rule(number);
+        assert_int_equal(asked(&app), 0);
+        assert_int_equal(judge(i), 0);
+    }
+    assert_int_equal(judge(CTL_JUDGED), -EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_while_it_lasts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_judged_calls, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

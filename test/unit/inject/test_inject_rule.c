@@ -164,7 +164,7 @@ static void test_wrong_words(void **state)
         {"nak", "nak", "needs a value"},
         {"nak 3", "3", "is no NAK"},
         {"fail", "fail", "needs a value"},
-        {"fail poll_cq EIO", "poll_cq", "is no verb"},
+        {"fail destroy_qp EIO", "destroy_qp", "is no verb"},
         {"fail reg_mr", "reg_mr", "needs a value"},
         {"fail reg_mr EAGAIN", "EAGAIN", "is no error"},
         {"fail reg_mr 12", "12", "is no error"},
