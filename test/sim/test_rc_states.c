@@ -82,7 +82,7 @@ static void spoil_unsupported(struct sqe *e)
 
 static void spoil_flags(struct sqe *e)
 {
-    e->flags = 0x80;
+    e->flags = 0x40;
 }
 
 static void spoil_sges(struct sqe *e)
