@@ -18,6 +18,10 @@ static void implied_nak(struct engine *e, struct qp *qp, psn_t at)
     engine_tx_ready(e, qp);
 }
 
+/* Of responses that are trimmed again and again: how often the wait for what was asked for doubles
+ * at most. It is a burst, which fills the queue that trims it. */
+#define ASKS_MAX 12
+
 /* The oldest response that is missing is asked for again: whatever was asked for before, if that
  * was long enough ago to be what this is about. */
 void comp_ask_again(struct engine *e, struct qp *qp)
@@ -26,10 +30,11 @@ void comp_ask_again(struct engine *e, struct qp *qp)
     struct req_recovery *r = &req->recovery;
 
     if (psn_eq(req->next_psn, req->una) ||
-        (req->implied_nak && e->now - r->told_at < r->rtt_min / 2) ||
+        (req->implied_nak && e->now - r->told_at < r->rtt_min / 2 << r->asks) ||
         !comp_may_retry(e, qp, req->una))
         return;
     r->told_at = e->now;
+    r->asks = (uint8_t)min_of(r->asks + 1, ASKS_MAX);
     req->implied_nak = false;
     implied_nak(e, qp, req->una);
     req_end_probes(e, qp);

@@ -33,7 +33,7 @@ static void go_back(struct engine *e, struct qp *qp, psn_t p)
     qp->req.recovery.told_at = e->now;
     qp->req.nak_taken = qp->req.recovering = true;
     if (e->cfg.trim_dscp)
-        req_start_slowly(e, qp);
+        req_start_slowly(qp);
     req_end_probes(e, qp);
     req_send_missing(e, qp, p);
 }

@@ -247,10 +247,9 @@ static void set_ramp(struct requester *req, uint32_t packets)
     req->recovery.ramps = req->window_max < req->window_full;
 }
 
-void req_start_slowly(struct engine *e, struct qp *qp)
+void req_start_slowly(struct qp *qp)
 {
-    if (!e->cfg.congestion.control)
-        set_ramp(&qp->req, 1);
+    set_ramp(&qp->req, 1);
 }
 
 psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from)
@@ -271,6 +270,7 @@ psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from)
     req->implied_nak = req->nak_taken = false;
     req->rnr_wait = false; /* the refused request got through after all: a duplicate was accepted */
     r->awaits_map = false;
+    r->asks -= r->asks > 0;
     if (r->ramps)
         set_ramp(req, req->window_max + (uint32_t)psn_diff(req->una, from));
     req->recovering = r->timed || req->sack || r->ramps;

@@ -23,10 +23,10 @@ void req_resend_lost(struct engine *e, struct qp *qp);
 
 /*
  * Much is sent again, though a queue on the way may be full that trims: the next loss would be told
- * of a round trip later, and so on, and others would get nothing through. Without a congestion
- * controller the window is one packet, and grows with each that arrives.
+ * of a round trip later, and so on, and others would get nothing through. The window is one packet,
+ * and grows with each that arrives; a congestion controller may want less.
  */
-void req_start_slowly(struct engine *e, struct qp *qp);
+void req_start_slowly(struct qp *qp);
 
 /* A peer that has agreed on maps has sent a NAK without one: a map follows, or is asked for. */
 void req_await_map(struct engine *e, struct qp *qp);

@@ -61,6 +61,7 @@ struct req_recovery {
     psn_t alone_max;
     ns_t told_at;     /* a NAK, or the headers of a response, were believed then */
     ns_t retry_at;    /* what is trimmed again and again took a retry then */
+    uint8_t asks;     /* for trimmed responses, less the progress since: comp_ask_again */
     bool ramps;       /* window_max grows again: req_start_slowly */
     bool has_trimmed; /* of response `trimmed` the headers alone have come: comp_trim.c */
     psn_t trimmed;
