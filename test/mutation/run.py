@@ -38,14 +38,15 @@ UNIT_TESTS = ("wire", "encap", "inject", "net", "steer", "fabric", "mem", "abi",
               "device")
 # Of libraries that are not pure as a whole.
 TESTED_PARTS = {"dataplane": ("forward", "poll_policy"),
-                "device": ("account", "cm", "cm_address", "cm_with_qp", "fault", "steps")}
+                "device": ("account", "cm", "cm_address", "cm_with_qp", "fault", "steps", "watch")}
 UNIT_KITS = ("engine", "batch", "capture", "cm", "frame", "net", "raw")
 DEVICE_KITS = ("app", "device", "sides")
 DRIVERS = ("loop", "sim", "sim_queue")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_mem_populated",
                  "test_steer_thash")
 FOLDERS = (*(f"lib/{name}" for name in LIBRARIES), *(f"test/kit/{kit}" for kit in ("unit", *UNIT_KITS, *DEVICE_KITS)),
-           "drivers/pktio", "test/sim", "test/script", "test/unit", "test/replay", "app/metrics", "app/uroce")
+           "drivers/pktio", "test/sim", "test/script", "test/unit", "test/replay", "app/metrics", "app/state",
+           "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool"), "sim_cm": ("sim_cm",)}
 SIM_SEEDS = "150"
 FIRST_LIMIT = 120  # seconds of CPU time, without a fault
@@ -163,7 +164,7 @@ def programs(tree, sources):
     for name, stems in SIMULATIONS.items():
         result.append(Program(f"sim {name}", objects("test/sim", *stems) + kit + objects("test/kit/cm"),
                               ["--seeds", SIM_SEEDS], ["-lcmocka"]))
-    replayer = objects("app/uroce") + objects("app/metrics")
+    replayer = objects("app/uroce") + objects("app/metrics") + objects("app/state")
     replay, vectors = root / "test/replay", root / "test/vectors/rxe-6.1"
     for name, extra in (("replay_kernel", [replay / "explained.txt"]), ("replay_edited", [])):
         result.append(Program(f"replay {name}", replayer, [sys.executable, replay / f"{name}.py", "EXE", vectors] + extra,
