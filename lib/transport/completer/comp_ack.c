@@ -36,6 +36,8 @@ void comp_ask_again(struct engine *e, struct qp *qp)
     r->told_at = e->now;
     r->asks = (uint8_t)min_of(r->asks + 1, ASKS_MAX);
     req->implied_nak = false;
+    if (e->cfg.trim_dscp)
+        req_start_slowly(qp);
     implied_nak(e, qp, req->una);
     req_end_probes(e, qp);
     req_arm_timer(e, qp);

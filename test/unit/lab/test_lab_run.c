@@ -218,10 +218,16 @@ static void a_narrow_link_that_trims(void **state)
         "switches buffer=481K mark=none ecmp=spray trim=yes\n"
         "links rate=64g delay=4150ns\n"
         "clos leaves=2 spines=2 hosts=1 up=2g\n"
-        "flow h1 h2 size=200K message=40K depth=3 verb=read\n"};
+        "flow h1 h2 size=200K message=40K depth=3 verb=read\n",
+        "until 1s\n"
+        "hosts control=swift mtu=256 timeout=10 retry=7 reorder=8 window=27 repath=2\n"
+        "switches buffer=859K mark=step:20K ecmp=adaptive trim=yes\n"
+        "links rate=89g delay=1604ns\n"
+        "clos leaves=2 spines=2 hosts=1 up=1g\n"
+        "flow h1 h2 size=150K message=24K depth=3 verb=read\n"};
 
     for (unsigned i = 0; i < ARRAY_SIZE(text); i++)
-        for (uint64_t seed = 1; seed <= 5; seed++) {
+        for (uint64_t seed = 1; seed <= 3; seed++) {
             struct trial t;
 
             run(&t, text[i], seed, false);
