@@ -161,6 +161,7 @@ void client_qp_reset(struct client_qp *qp)
         return;
     client_ring_reset(&qp->sq);
     client_ring_reset(&qp->rq);
+    qp->timed.next = 0;
     atomic_store(&qp->timed.out, false);
 }
 

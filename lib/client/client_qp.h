@@ -23,7 +23,7 @@ struct client_qp_uses {
 struct client_timed {
     _Atomic bool out; /* it is posted, and has no completion yet: then the poller writes, else the
                        * thread that posts */
-    uint32_t index;
+    uint32_t index, next; /* next: the first one that may be timed after it */
     uint64_t posted, polled, total;
 };
 

@@ -11,7 +11,7 @@
 
 #ifdef HAVE_SDT
 #define PROBE_SEMAPHORE(name) rdma_core_uroce_##name##_semaphore
-#define PROBE_WANTED(name)    unlikely(*(volatile unsigned short *)&PROBE_SEMAPHORE(name))
+#define PROBE_WANTED(name)    unlikely(__atomic_load_n(&PROBE_SEMAPHORE(name), __ATOMIC_RELAXED))
 
 /* The low halves of words: watch.c. */
 extern unsigned short PROBE_SEMAPHORE(post_send) __attribute__((visibility("hidden")));

@@ -69,7 +69,7 @@ static uint32_t choose(const struct shim_qp *qp, uint32_t from, uint32_t to)
     for (; from != to; from++) {
         const struct sqe *s = ring_slot(&qp->queue.sq, from);
 
-        if (from - qp->queue.timed.index >= TIMED_EVERY &&
+        if ((int32_t)(from - qp->queue.timed.next) >= 0 &&
             (qp->sq_sig_all || s->flags & SQE_SIGNALED))
             break;
     }
@@ -88,6 +88,7 @@ static void time_one(struct shim_qp *qp, uint32_t from, uint32_t to)
     if (index == to)
         return;
     t->index = index;
+    t->next = index + TIMED_EVERY;
     t->posted = now_ns();
     atomic_store_explicit(&shared->sample.posted, t->posted, memory_order_relaxed);
     atomic_store_explicit(&shared->sample.polled, t->polled, memory_order_relaxed);

@@ -14,7 +14,7 @@ extern uint32_t watch_post_send __attribute__((visibility("hidden")));
 extern uint32_t watch_post_recv __attribute__((visibility("hidden")));
 extern uint32_t watch_process_completion __attribute__((visibility("hidden")));
 
-#define WATCHED(call) unlikely(*(volatile uint32_t *)&watch_##call)
+#define WATCHED(call) unlikely(__atomic_load_n(&watch_##call, __ATOMIC_RELAXED))
 
 /* Work requests from index `from` to before `to` were written, and are not published. Under the
  * ring's lock. */

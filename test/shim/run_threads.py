@@ -14,8 +14,18 @@ import uroce_kit as kit
 REPORT = "WARNING: ThreadSanitizer"
 
 
-def many_threads(build, workers, arguments):
-    daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", str(workers)))
+# Work requests are timed, so that posting and polling threads share what they keep of one.
+TIMED = "[uroced]\nworkers = {}\nlatency = yes\n[port.0]\ndevice = loopback\naddress = 127.0.0.1\n"
+
+
+def many_threads(build, workers, arguments, timed=False):
+    folder = kit.scratch_folder()
+    options = ["--loopback", "--workers", str(workers)]
+    if timed:
+        options = ["-c", os.path.join(folder, "uroced.conf")]
+        with open(options[1], "w") as file:
+            file.write(TIMED.format(workers))
+    daemon = kit.Daemon(build, folder, arguments=options)
     try:
         out = subprocess.run([arguments.program, str(arguments.rounds)], env=daemon.environment(), timeout=250, text=True,
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -50,6 +60,7 @@ def main():
     arguments = kit.point_arguments("program", more=[("--rounds", {"type": int, "default": 60})])
     build = kit.Build(arguments.build)
     points = [(f"workers: {n}", lambda n=n: many_threads(build, n, arguments)) for n in (1, 2)]
+    points += [("workers: 2, timed", lambda: many_threads(build, 2, arguments, timed=True))]
     points += [(f"the daemon ends, workers: {n}", lambda n=n: end_of_the_daemon(build, n, arguments)) for n in (1, 2)]
     return kit.run_points(points, arguments.match)
 

@@ -200,6 +200,8 @@ static void test_reset(void **state)
     kit_modify(f.a, QPS_RESET);
     kit_modify(f.b, QPS_RESET);
     kit_connect(f.a, f.b, NULL);
+    kit_do(f.a, SQE_WRITE, 0, f.from, 0, 8, f.to, 0); /* in the slot of that one */
+    run(&f, 0);
     post(&f, SQE_WRITE, 8, f.k->now, 1, 1);
     run(&f, 0);
     expect_samples(&f, 0);
