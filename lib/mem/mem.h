@@ -205,6 +205,7 @@ struct mr_table {
     uint64_t secret[2]; /**< from getrandom(2), or a seed in tests */
     uint32_t next;      /**< where the search for a free slot starts */
     uint32_t used;
+    _Atomic uint32_t top;      /**< no slot from this one on was ever used */
     _Atomic uint64_t removals; /**< ever; read by workers with acquire */
     uint16_t *generation;      /**< per slot: 24 - slot_bits bits of it, at most 16, count */
     struct mem_region *_Atomic *region; /**< per slot; read by workers with acquire */
@@ -308,6 +309,63 @@ void mr_fail(struct mr_table *t, struct mem_region *mr);
  *     date. NULL: there is none.
  */
 struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key);
+
+/**
+ * The region or window with a key whose lower byte may be another one: of windows that a bind gave
+ * a new key. Any thread.
+ *
+ * @param t  The table.
+ * @param key  Any number.
+ * @return  As mr_lookup().
+ */
+struct mem_region *mr_lookup_any_tag(const struct mr_table *t, uint32_t key);
+
+/* ---- explanations, when a check has failed ---- */
+
+/** What a key is, as one protection domain and queue pair sees it. */
+enum mr_key_is {
+    MR_KEY_NONE = 1,    /**< no key, or another domain's: one cannot be told from the other */
+    MR_KEY_REMOVED,     /**< of a region that was deregistered lately */
+    MR_KEY_REGION,      /**< a region's */
+    MR_KEY_WINDOW_1,    /**< a type 1 window's, which is bound */
+    MR_KEY_WINDOW_2,    /**< a type 2 window's, bound on the queue pair */
+    MR_KEY_OF_OTHER_QP, /**< a type 2 window's, bound on another queue pair */
+    MR_KEY_UNBOUND,     /**< a window's that is not bound */
+    MR_KEY_OLD,         /**< a window's that has another key now */
+};
+
+/** What a key is, and what it gives access to; the rest is 0 if that is nothing. */
+struct mr_about {
+    enum mr_key_is is;
+    uint32_t access;
+    uint64_t va, len;
+};
+
+/**
+ * What a key is that a check has refused. A worker that holds no span.
+ *
+ * @param t  The table.
+ * @param key  Any number.
+ * @param pd  The protection domain of the queue pair: nothing is said of another one's keys.
+ * @param qpn  The queue pair.
+ * @param out  Set.
+ */
+void mr_about(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn,
+              struct mr_about *out);
+
+/**
+ * A region of a protection domain that has an address; one that has all the bytes, if one has. It
+ * looks at a bounded number of regions. Workers.
+ *
+ * @param t  The table.
+ * @param pd  The protection domain.
+ * @param va  The first address.
+ * @param len  Bytes.
+ * @param out  Set: the region, valid until the worker's next quiet point, or NULL.
+ * @return  False: *out is NULL, and there may be one.
+ */
+bool mr_find_address(const struct mr_table *t, uint32_t pd, uint64_t va, uint64_t len,
+                     const struct mem_region **out);
 
 #define MR_CACHE 64
 
@@ -460,6 +518,33 @@ struct window_bind {
  *     that it is bound to.
  */
 enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b);
+
+/** Why a window cannot be bound: the first condition that fails. */
+enum window_fault {
+    WINDOW_OK,
+    WINDOW_NO_WINDOW,     /**< its key is no window's, or not the present one */
+    WINDOW_NEW_KEY,       /**< the new key differs in more than the low byte */
+    WINDOW_OTHER_DOMAIN,  /**< the window is of another domain than the queue pair */
+    WINDOW_BOUND,         /**< type 2, and bound already */
+    WINDOW_NO_LENGTH,     /**< type 2, and of 0 bytes */
+    WINDOW_RIGHTS,        /**< rights that no window has */
+    WINDOW_NO_REGION,     /**< the region's key is unknown */
+    WINDOW_REGION_DOMAIN, /**< the region is of another domain */
+    WINDOW_REGION_BIND,   /**< the region lacks MEM_MW_BIND */
+    WINDOW_REGION_RANGE,  /**< the range is not inside the region */
+    WINDOW_REGION_WRITE,  /**< peers could write, and the region lacks MEM_LOCAL_WRITE */
+    WINDOW_BUSY,          /**< its region, or the new one, is being deregistered or copied to */
+    WINDOW_FAULTS
+};
+
+/**
+ * Why window_bind() has failed. Any worker that holds no span.
+ *
+ * @param t  The table.
+ * @param b  What was asked for.
+ * @return  The reason; WINDOW_OK: it is not there any more.
+ */
+enum window_fault window_bind_why(const struct mr_table *t, const struct window_bind *b);
 
 /**
  * Invalidate a type 2 window, for LOCAL INVALIDATE or a peer's SEND with invalidate. Waits as

@@ -139,28 +139,73 @@ bool region_has_windows(const struct mem_region *r)
     return atomic_load(&r->windows) & ~WINDOWS_REFUSED;
 }
 
+static enum window_fault check_region(const struct window_bind *b, const struct mem_region *r)
+{
+    switch (region_check(r, b->pd, b->va, b->len, MEM_MW_BIND)) {
+    case MR_OK:
+        break;
+    case MR_BAD_PD:
+        return WINDOW_REGION_DOMAIN;
+    case MR_BAD_ACCESS:
+        return WINDOW_REGION_BIND;
+    case MR_BAD_RANGE:
+        return WINDOW_REGION_RANGE;
+    default:
+        return WINDOW_NO_REGION;
+    }
+    if ((b->access & REMOTE_CHANGES) && !(r->access & MEM_LOCAL_WRITE))
+        return WINDOW_REGION_WRITE;
+    return WINDOW_OK;
+}
+
+/* The window is locked. *region is to be behind it, or NULL: none. */
+static enum window_fault check_bind(const struct mr_table *t, const struct window_bind *b,
+                                    const struct mem_region *w, struct mem_region **region)
+{
+    if (w->key != b->window_key)
+        return WINDOW_NO_WINDOW;
+    if ((b->window_key ^ b->new_key) & ~KEY_USER_BITS)
+        return WINDOW_NEW_KEY;
+    if (w->pd != b->pd)
+        return WINDOW_OTHER_DOMAIN;
+    if (w->kind == MEM_WINDOW_2 && w->bound)
+        return WINDOW_BOUND;
+    if (!b->len)
+        return w->kind == MEM_WINDOW_2 ? WINDOW_NO_LENGTH : WINDOW_OK;
+    if (b->access & ~(uint32_t)(REMOTE_RIGHTS | RIGHTS_IGNORED | MEM_ZERO_BASED))
+        return WINDOW_RIGHTS;
+    *region = mr_lookup(t, b->region_key);
+    return check_region(b, *region);
+}
+
+/* By enum window_fault; the others are MR_BAD_ACCESS. */
+static enum mr_fault mr_fault_of(enum window_fault f)
+{
+    switch (f) {
+    case WINDOW_OK:
+        return MR_OK;
+    case WINDOW_NO_WINDOW:
+    case WINDOW_NEW_KEY:
+    case WINDOW_NO_REGION:
+        return MR_BAD_KEY;
+    case WINDOW_OTHER_DOMAIN:
+    case WINDOW_REGION_DOMAIN:
+        return MR_BAD_PD;
+    case WINDOW_REGION_RANGE:
+        return MR_BAD_RANGE;
+    default:
+        return MR_BAD_ACCESS;
+    }
+}
+
 /* The window is locked. On MR_OK the region, if the window is to have one, already counts it. */
-static enum mr_fault check_bind(const struct mr_table *t, const struct window_bind *b,
+static enum mr_fault begin_bind(const struct mr_table *t, const struct window_bind *b,
                                 const struct mem_region *w, struct mem_region **region)
 {
-    enum mr_fault f;
+    enum mr_fault f = mr_fault_of(check_bind(t, b, w, region));
 
-    if (w->key != b->window_key || ((b->window_key ^ b->new_key) & ~KEY_USER_BITS))
-        return MR_BAD_KEY;
-    if (w->pd != b->pd)
-        return MR_BAD_PD;
-    if (w->kind == MEM_WINDOW_2 && (w->bound || !b->len))
-        return MR_BAD_ACCESS;
-    if (!b->len)
-        return MR_OK;
-    if (b->access & ~(uint32_t)(REMOTE_RIGHTS | RIGHTS_IGNORED | MEM_ZERO_BASED))
-        return MR_BAD_ACCESS;
-    *region = mr_lookup(t, b->region_key);
-    f = region_check(*region, b->pd, b->va, b->len, MEM_MW_BIND);
-    if (f != MR_OK)
+    if (f != MR_OK || !*region)
         return f;
-    if ((b->access & REMOTE_CHANGES) && !((*region)->access & MEM_LOCAL_WRITE))
-        return MR_BAD_ACCESS;
     return region_count_window(*region) ? MR_OK : MR_BAD_KEY;
 }
 
@@ -183,7 +228,7 @@ enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b)
     if (!w || w->kind == MEM_REGION)
         return MR_BAD_KEY;
     gate_lock(w);
-    f = window_waits(w) ? MR_BAD_ACCESS : check_bind(t, b, w, &r);
+    f = window_waits(w) ? MR_BAD_ACCESS : begin_bind(t, b, w, &r);
     if (f != MR_OK) {
         gate_unlock(w);
         return f;
@@ -201,6 +246,21 @@ enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b)
     atomic_store_explicit(&w->key, b->new_key, memory_order_relaxed); /* look-ups compare it */
     gate_reopen(w);
     return MR_OK;
+}
+
+enum window_fault window_bind_why(const struct mr_table *t, const struct window_bind *b)
+{
+    struct mem_region *w = mr_lookup(t, b->window_key), *r = NULL;
+    enum window_fault f;
+
+    if (!w || w->kind == MEM_REGION)
+        return WINDOW_NO_WINDOW;
+    gate_lock(w);
+    f = check_bind(t, b, w, &r);
+    if (f == WINDOW_OK && (window_waits(w) || (r && atomic_load(&r->windows) & WINDOWS_REFUSED)))
+        f = WINDOW_BUSY;
+    gate_unlock(w);
+    return f;
 }
 
 static enum mr_fault check_invalidate(const struct mem_region *w, uint32_t key, uint32_t pd,

@@ -62,6 +62,8 @@ int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag)
      * long. */
     t->next = (slot + 1) & (t->slots - 1);
     t->used++;
+    if (slot >= atomic_load_explicit(&t->top, memory_order_relaxed))
+        atomic_store_explicit(&t->top, slot + 1, memory_order_release);
     atomic_store_explicit(&mr->key, make_key(t, slot, tag), memory_order_relaxed);
     mr->bound = mr->kind == MEM_REGION;
     atomic_store_explicit(&t->region[slot], mr, memory_order_release);
@@ -89,6 +91,14 @@ void mr_remove(struct mr_table *t, struct mem_region *mr)
     atomic_fetch_add_explicit(&t->removals, 1, memory_order_release);
     t->generation[slot]++;
     t->used--;
+}
+
+struct mem_region *mr_lookup_any_tag(const struct mr_table *t, uint32_t key)
+{
+    struct mem_region *mr = atomic_load_explicit(&t->region[slot_of(t, key)], memory_order_acquire);
+
+    return mr && !((atomic_load_explicit(&mr->key, memory_order_relaxed) ^ key) >> TAG_BITS) ? mr
+                                                                                             : NULL;
 }
 
 struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key)
