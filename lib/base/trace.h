@@ -24,6 +24,7 @@ enum trace_event {
     TRACE_QP_MIGRATED_IN,  /* from another */
     TRACE_QP_MISPLACED,    /* its packets keep arriving at another engine [its lane, how many] */
     TRACE_CQ_OVERRUN,      /* a completion was lost [completion queue] */
+    TRACE_TX_DROP, /* a packet to the queue pair was dropped by its sender [enum drop, PSN] */
     TRACE_EVENTS,
 };
 

@@ -252,10 +252,13 @@ static void inject_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
         enum inject_act taken;
         struct held *ready;
 
-        if (pass(pi, &p, &f[i], now, &taken))
+        if (pass(pi, &p, &f[i], now, &taken)) {
             out[sent++] = f[i];
-        else
+        } else {
+            if (taken == INJECT_DROP)
+                engine_tx_dropped(pi->port->engine, DROP_fault_rule, p.dest_qpn, p.psn, now);
             back[dropped++] = f[i];
+        }
         while (spare < n && (ready = find_ready(pi, &pi->tx, now))) {
             if (fill(pi, &f[spare], ready))
                 out[sent++] = f[spare++];

@@ -462,6 +462,18 @@ void engine_rx_dropped(struct engine *e, const struct frame *f, enum drop reason
                        ns_t now);
 
 /**
+ * Note that the host has dropped a packet that the engine sent, for why a connection fails. The
+ * worker, not within a call into the engine.
+ *
+ * @param e  The engine.
+ * @param reason  Why.
+ * @param qpn  The queue pair that it was for.
+ * @param psn  Its PSN.
+ * @param now  The time; it does not go back.
+ */
+void engine_tx_dropped(struct engine *e, enum drop reason, uint32_t qpn, uint32_t psn, ns_t now);
+
+/**
  * Receive frames that another engine of the device forwarded: copies of what it received. A frame
  * that would have to be forwarded once more is forwarded; it is dropped only if the host refuses
  * it. The worker.

@@ -5,12 +5,14 @@
 usage: run_why.py --build DIR [--match TEXT] WHY_CASES"""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
+from why_texts import BY_RULE, MORE
 
 WR_ID = 4711
 USER = "65534"
@@ -22,6 +24,8 @@ CASES = [
     ("wrong_rkey", "refused_access", "remote_key_unknown"),
     ("read_wrong_rkey", "refused_access", "remote_key_unknown"),
     ("long_wrong_rkey", "refused_access", "remote_key_unknown"),
+    ("rkey_swapped", "refused_access", "remote_key_unknown"),
+    ("rkey_of_nothing", "refused_access", "remote_key_unknown"),
     ("rkey_deregistered", "refused_access", "remote_key_removed"),
     ("rkey_other_domain", "refused_access", "remote_key_other_domain"),
     ("write_without_right", "refused_access", "remote_key_no_right"),
@@ -50,9 +54,11 @@ CASES = [
     ("no_neighbour", None, "no_neighbour"),
     ("one_write", "packets_dropped_on_purpose", "packets_dropped_on_purpose", "drop rx opcode RC_WRITE_ONLY"),
     ("one_write", "packets_dropped_on_purpose", "packets_dropped_on_purpose", "drop rx opcode RC_ACK"),
-    ("one_write", "no_answer", "no_answer", "drop tx opcode RC_WRITE_ONLY"),
-    ("two_writes", "answers_stopped", "answers_stopped", "drop tx opcode RC_WRITE_ONLY psn 1-8388607"),
-    ("no_retries", "no_retries", "no_retries", "drop tx opcode RC_WRITE_ONLY psn 1-8388607"),
+    ("one_write", "packets_dropped_on_purpose", "packets_dropped_on_purpose", "drop tx opcode RC_WRITE_ONLY"),
+    ("two_writes", "packets_dropped_on_purpose", "packets_dropped_on_purpose", "drop tx opcode RC_WRITE_ONLY psn 1-8388607"),
+    ("two_writes", "packets_dropped_on_purpose", "packets_dropped_on_purpose", "drop tx opcode RC_ACK psn 1-8388607"),
+    ("one_write", "packets_lost_here", "packets_lost_here", "delay 9s tx opcode RC_WRITE_ONLY"),
+    ("no_retries", "no_retries", "no_retries", "delay 9s tx opcode RC_WRITE_ONLY psn 1-8388607"),
     ("one_write", "packets_damaged", "packets_damaged", "corrupt rx opcode RC_WRITE_ONLY"),
     ("path_mtu_larger", "refused_request", "packet_length"),
     ("path_mtu_smaller", "refused_request", "packet_length"),
@@ -129,17 +135,10 @@ def run_case(daemon, program, name, more):
             remove_rules(daemon)
 
 
-# Sentences with details, of some cases.
-MORE = {"rkey_deregistered": "That was", "receive_too_small": "It has 64 bytes, and there was room for 16.",
-        "path_mtu_larger": "It has 2048 bytes; the path MTU here is 1024.", "no_neighbour": "The address is 203.0.113.9.",
-        "modify_without_psn": "Missing: IBV_QP_RQ_PSN.", "modify_with_timeout": "Unexpected: IBV_QP_TIMEOUT.",
-        "modify_reads": "IBV_QP_MAX_DEST_RD_ATOMIC is 255, and may be 0 to 128.", "peer_in_init": "It is in INIT.",
-        "write_without_right": "It needs remote write."}
-
-
-def check_row(name, row, rows):
-    if not row.get("more", "").startswith(MORE.get(name, "")):
-        raise kit.Failure(f"{row.get('more')}, not {MORE[name]}")
+def check_row(name, row, rows, more):
+    for wanted in (*MORE.get(name, ()), *BY_RULE.get(str(more), ())):
+        if not any(re.search(wanted, text) for text in (row.get("more", ""), row["advice"])):
+            raise kit.Failure(f"{row.get('more')} | {row['advice']}: {wanted} is missing\n{json.dumps(rows, indent=1)}")
     for key in ("sentence", "advice", "comm", "time_ns"):
         if not row[key]:
             raise kit.Failure(f"no {key}: {json.dumps(rows, indent=1)}")
@@ -157,7 +156,7 @@ def disaster(daemon, program, name, vendor, behind, more=None):
     if behind not in [row["root_cause"] for row in rows[:2]]:
         expect([row["root_cause"] for row in rows], behind, context)
     row = next(row for row in rows if row["root_cause"] == behind)
-    check_row(name, row, rows)
+    check_row(name, row, rows, more)
     if name not in LEAVE:
         wr_id, status, error = map(int, text.split())
         if vendor:

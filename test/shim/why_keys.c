@@ -12,6 +12,18 @@ static void wrong_rkey(void)
     post_remote(IBV_WR_RDMA_WRITE, (uintptr_t)b.buffer, b.mr->rkey ^ 0x5A00, 64);
 }
 
+static void rkey_swapped(void)
+{
+    connect_both();
+    post_remote(IBV_WR_RDMA_WRITE, (uintptr_t)b.buffer, __builtin_bswap32(b.mr->rkey), 64);
+}
+
+static void rkey_of_nothing(void)
+{
+    connect_both();
+    post_remote(IBV_WR_RDMA_WRITE, 0x1000, b.mr->rkey ^ 0x5A00, 64);
+}
+
 static void read_wrong_rkey(void)
 {
     connect_both();
@@ -202,6 +214,8 @@ const struct why_case why_keys[] = {
 #name, name \
     }
     CASE(wrong_rkey),
+    CASE(rkey_swapped),
+    CASE(rkey_of_nothing),
     CASE(read_wrong_rkey),
     CASE(long_wrong_rkey),
     CASE(rkey_deregistered),

@@ -6,6 +6,8 @@
 #include "cause.h"
 #include "why.h"
 
+#define OTHERS_NAMED 5
+
 static bool has(const json_t *o, const char *name)
 {
     return json_object_get(o, name);
@@ -29,7 +31,37 @@ static void print_time(json_int_t ns)
         printf("%lld min", (long long)(ns / (60 * 1000000000LL)));
 }
 
-/* What happened, and to which work request. */
+/* Whether the peer's request is wrong, and not what the program has for it. */
+static bool comes_from_request(const json_t *i)
+{
+    json_int_t code = why_number(i, "code");
+
+    return code >= CAUSE_remote_key_unknown && code <= CAUSE_invalidate_refused;
+}
+
+/* A work request of the program itself: the one that failed, or the receive of a request. */
+static void print_work_request(const json_t *i)
+{
+    if (strcmp(why_text(i, "kind"), "send") == 0)
+        printf(": %s, wr_id %s: %s (status %" JSON_INTEGER_FORMAT
+               ", vendor error %" JSON_INTEGER_FORMAT ")\n",
+               why_text(i, "operation"), why_text(i, "wr_id"), why_text(i, "status"),
+               why_number(i, "status_code"), why_number(i, "code"));
+    else if (has(i, "wr_id"))
+        printf(", receive with wr_id %s: %s\n", why_text(i, "wr_id"), why_text(i, "cause"));
+    else
+        printf(": %s\n", why_text(i, "cause"));
+}
+
+/* A message of an unreliable service is lost. */
+static const char *fate(const json_t *i)
+{
+    const char *type = why_text(i, "qp_type");
+
+    return strcmp(type, "UD") == 0 || strcmp(type, "UC") == 0 ? "was dropped" : "has to wait";
+}
+
+/* What happened, and to which queue pair. */
 static void print_head(const json_t *i, json_int_t now)
 {
     const char *kind = why_text(i, "kind");
@@ -38,29 +70,26 @@ static void print_head(const json_t *i, json_int_t now)
     print_time(now - why_time(i, "time_ns"));
     printf(" ago: ");
     if (has(i, "qpn"))
-        printf("QP %" JSON_INTEGER_FORMAT " of ", why_number(i, "qpn"));
+        printf("%s%sQP %" JSON_INTEGER_FORMAT " of ", why_text(i, "qp_type"),
+               has(i, "qp_type") ? " " : "", why_number(i, "qpn"));
     print_program(i);
-    if (strcmp(kind, "send") == 0)
-        printf(": %s, wr_id %s: %s (status %" JSON_INTEGER_FORMAT
-               ", vendor error %" JSON_INTEGER_FORMAT ")\n",
-               why_text(i, "operation"), why_text(i, "wr_id"), why_text(i, "status"),
-               why_number(i, "status_code"), why_number(i, "code"));
-    else if (strcmp(kind, "request") == 0)
-        printf(": a request of the peer ended the connection: %s\n", why_text(i, "cause"));
+    if (strcmp(kind, "dropped") == 0 && why_number(i, "code") == CAUSE_packets_from_elsewhere)
+        printf(" dropped packets: %s\n", why_text(i, "cause"));
     else if (strcmp(kind, "dropped") == 0)
-        printf(": a message of the peer was dropped or has to wait: %s\n", why_text(i, "cause"));
+        printf(": a message to it %s: %s\n", fate(i), why_text(i, "cause"));
+    else if (strcmp(kind, "request") == 0 && comes_from_request(i))
+        printf(" refused a request of QP %" JSON_INTEGER_FORMAT ": %s\n", why_number(i, "dest_qpn"),
+               why_text(i, "cause"));
     else
-        printf(": %s\n", why_text(i, "cause"));
+        print_work_request(i);
 }
 
 static void print_value(const char *name, const json_t *v)
 {
-    bool hex = strstr(name, "key") || strstr(name, "address");
+    char text[512];
 
-    if (json_is_string(v))
-        printf(" %s %s", name, json_string_value(v));
-    else
-        printf(hex ? " %s 0x%llx" : " %s %lld", name, (long long)json_integer_value(v));
+    why_value(text, sizeof(text), name, strlen(name), v);
+    printf(" %s %s", name, text);
 }
 
 static void print_members(const char *title, const json_t *o, bool zeros)
@@ -127,11 +156,15 @@ static void print_evidence(const json_t *i, json_int_t now)
 
 static void print_rules(const json_t *root)
 {
-    size_t n = json_array_size(json_object_get(root, "faults"));
+    json_t *rule;
+    size_t k;
 
-    if (n)
-        printf("  %zu rule%s of `uroce fault` %s in force\n", n, n == 1 ? "" : "s",
-               n == 1 ? "is" : "are");
+    json_array_foreach(json_object_get(root, "faults"), k, rule)
+    {
+        printf("  a rule of `uroce fault` is in force: %s (it has acted %" JSON_INTEGER_FORMAT
+               " times)\n",
+               why_text(rule, "rule"), why_number(rule, "acted"));
+    }
 }
 
 static void print_one(const json_t *i, const json_t *root)
@@ -146,6 +179,25 @@ static void print_one(const json_t *i, const json_t *root)
     print_rules(root);
     printf("\n%s (cause %" JSON_INTEGER_FORMAT ", %s)\n", why_text(i, "advice"),
            why_number(led, "code"), why_text(led, "cause"));
+}
+
+/* Those that the answer does not show. */
+static void print_others(const json_t *incidents, const json_t *shown)
+{
+    json_int_t root = why_time(why_root(shown), "time_ns");
+    size_t n = 0, k;
+    json_t *i;
+
+    json_array_foreach(incidents, k, i)
+    {
+        if (i == shown || why_time(i, "time_ns") == root)
+            continue;
+        printf(n++ ? ", %s" : "\nEarlier, with --all: %s", why_text(i, "cause"));
+        if (n == OTHERS_NAMED)
+            break;
+    }
+    if (n)
+        puts(n == OTHERS_NAMED ? " and more." : ".");
 }
 
 /* The latest one; a message that has to wait is a failure only if there is no other. */
@@ -182,7 +234,6 @@ static void print_all(const json_t *incidents, const json_t *root)
 
 void why_print(const json_t *incidents, const json_t *root, bool all)
 {
-    size_t others = json_array_size(incidents) - 1;
     const json_t *i = latest(incidents);
 
     if (all) {
@@ -190,8 +241,7 @@ void why_print(const json_t *incidents, const json_t *root, bool all)
         return;
     }
     print_one(i, root);
-    if (others)
-        printf("\n%zu more: --all shows %s.\n", others, others == 1 ? "it" : "them");
+    print_others(incidents, i);
 }
 
 /* ---- a number ---- */

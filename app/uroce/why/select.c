@@ -112,7 +112,7 @@ static json_t *find_root(const json_t *list, const json_t *i)
         uint64_t from = (uint64_t)(d < 0 ? -d : d);
 
         if (p == i || !is_peer(i, p) || !is_near(i, p) || from >= distance ||
-            comes_from_peer(why_number(p, "code")))
+            (comes_from_peer(why_number(p, "code")) && strcmp(why_text(p, "kind"), "dropped") != 0))
             continue;
         distance = from;
         best = p;
@@ -153,13 +153,15 @@ static void add_trace(json_t *row, const json_t *trace)
 static void add_text(json_t *row)
 {
     const struct cause_text *t = cause_text((uint32_t)why_number(why_root(row), "code"));
-    char more[512];
+    char more[1024], advice[512];
 
     if (why_more(why_root(row), more, sizeof(more)))
         json_object_set_new(row, "more", json_string(more));
     json_object_set_new(row, "root_cause", json_string(t ? t->name : why_text(row, "cause")));
     json_object_set_new(row, "sentence", json_string(t ? t->sentence : "The cause is not known."));
-    json_object_set_new(row, "advice", json_string(t ? t->advice : ""));
+    if (!why_advice(why_root(row), advice, sizeof(advice)))
+        snprintf(advice, sizeof(advice), "%s", t ? t->advice : "");
+    json_object_set_new(row, "advice", json_string(advice));
 }
 
 static int newest_first(const void *a, const void *b)

@@ -50,8 +50,12 @@ json_t *why_select(const json_t *root, const struct why_question *q);
 /* The cause that is behind an incident: that of its "root", or else its own. */
 const json_t *why_root(const json_t *incident);
 
-/* A sentence with the details that matter most. False: there is none. */
+/* Sentences with the details that matter most. False: there are none. */
 bool why_more(const json_t *incident, char *out, size_t room);
+/* Advice for what was found. False: that of the cause is all. */
+bool why_advice(const json_t *incident, char *out, size_t room);
+/* The text of a detail: keys and addresses are hexadecimal. Returns what snprintf does. */
+int why_value(char *out, size_t room, const char *name, size_t len, const json_t *v);
 
 /* The answer of the last daemon at a socket that has ended for lack of programs; NULL: there is
  * none, or it is another user's. */

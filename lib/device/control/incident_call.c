@@ -24,6 +24,21 @@ static void keep(struct session *sn, uint32_t qpn, struct incident *i)
     incident_put(&sn->device->calls, i);
 }
 
+/* In the order of device_resolve. */
+static enum address_wrong address_wrong(const struct ah_attr *attr)
+{
+    union gid dgid;
+
+    memcpy(dgid.raw, attr->dgid, sizeof(dgid.raw));
+    if (!attr->is_global)
+        return ADDRESS_NOT_GLOBAL;
+    if (attr->port_num != 1)
+        return ADDRESS_PORT;
+    if (attr->sl > 15)
+        return ADDRESS_SL;
+    return gid_is_zero(&dgid) ? ADDRESS_NO_DGID : ADDRESS_KINDS;
+}
+
 /* What makes device_resolve refuse an address. */
 static void judge_address(const struct device *d, const struct ah_attr *attr, struct incident *i)
 {
@@ -37,6 +52,7 @@ static void judge_address(const struct device *d, const struct ah_attr *attr, st
     i->detail[0] = attr->is_global;
     i->detail[1] = attr->port_num;
     i->detail[2] = attr->sl;
+    i->detail[3] = address_wrong(attr);
 }
 
 void incident_of_resolve(struct session *sn, uint32_t qpn, uint32_t dest_qpn,

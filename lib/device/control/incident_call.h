@@ -8,6 +8,15 @@
 struct ah_attr;
 struct session;
 
+/* What is wrong with an address vector. */
+enum address_wrong {
+    ADDRESS_NOT_GLOBAL = 1,
+    ADDRESS_PORT,
+    ADDRESS_SL,
+    ADDRESS_NO_DGID,
+    ADDRESS_KINDS,
+};
+
 /* Whose a session's objects are. */
 struct incident_program session_program(const struct session *sn);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What failed lately, in JSON. Names are stable, as programs read them. */
-#include "show/show.h"
+#include "show/show_detail.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,6 @@
 #include "device_host.h"
 #include "drop.h"
 #include "incident.h"
-#include "opcode.h"
 #include "printable.h"
 
 static const char *status_name(uint8_t status)
@@ -35,122 +34,6 @@ static const char *status_name(uint8_t status)
     return status < ARRAY_SIZE(name) && name[status] ? name[status] : "?";
 }
 
-static const char *operation_name(uint64_t opcode)
-{
-    static const char *const name[] = {
-        [WC_SEND] = "SEND",
-        [WC_RDMA_WRITE] = "RDMA WRITE",
-        [WC_RDMA_READ] = "RDMA READ",
-        [WC_COMP_SWAP] = "COMPARE AND SWAP",
-        [WC_FETCH_ADD] = "FETCH ADD",
-        [WC_BIND_MW] = "BIND WINDOW",
-        [WC_LOCAL_INV] = "LOCAL INVALIDATE",
-        [WC_FLUSH] = "FLUSH",
-        [WC_ATOMIC_WRITE] = "ATOMIC WRITE",
-    };
-
-    if (opcode >= WC_RECV)
-        return "RECEIVE";
-    return opcode < ARRAY_SIZE(name) && name[opcode] ? name[opcode] : "?";
-}
-
-static json_t *rights(uint64_t access)
-{
-    static const struct {
-        uint32_t bit;
-        const char *name;
-    } right[] = {{MEM_LOCAL_WRITE, "local write"}, {MEM_REMOTE_WRITE, "remote write"},
-                 {MEM_REMOTE_READ, "remote read"}, {MEM_REMOTE_ATOMIC, "remote atomic"},
-                 {MEM_MW_BIND, "window bind"},     {MEM_FLUSH_GLOBAL, "flush"}};
-
-    for (unsigned i = 0; i < ARRAY_SIZE(right); i++)
-        if (access & right[i].bit)
-            return json_string(right[i].name);
-    return json_string("local read");
-}
-
-/* Attributes as ibv_modify_qp names them. */
-static json_t *attributes(uint64_t mask)
-{
-    static const char *const name[] = {"STATE",
-                                       "CUR_STATE",
-                                       "EN_SQD_ASYNC_NOTIFY",
-                                       "ACCESS_FLAGS",
-                                       "PKEY_INDEX",
-                                       "PORT",
-                                       "QKEY",
-                                       "AV",
-                                       "PATH_MTU",
-                                       "TIMEOUT",
-                                       "RETRY_CNT",
-                                       "RNR_RETRY",
-                                       "RQ_PSN",
-                                       "MAX_QP_RD_ATOMIC",
-                                       "ALT_PATH",
-                                       "MIN_RNR_TIMER",
-                                       "SQ_PSN",
-                                       "MAX_DEST_RD_ATOMIC",
-                                       "PATH_MIG_STATE",
-                                       "CAP",
-                                       "DEST_QPN"};
-    char text[ARRAY_SIZE(name) * 32] = "";
-
-    for (unsigned i = 0; i < ARRAY_SIZE(name); i++)
-        if (mask >> i & 1)
-            snprintf(text + strlen(text), sizeof(text) - strlen(text), "%sIBV_QP_%s",
-                     *text ? " " : "", name[i]);
-    return json_string(*text ? text : "other");
-}
-
-static bool is_named(const char *name, size_t len, const char *const *list)
-{
-    for (; *list; list++)
-        if (len == strlen(*list) && !memcmp(name, *list, len))
-            return true;
-    return false;
-}
-
-/* A detail: a number, unless its name says that it stands for one of a few words. */
-static json_t *detail_value(const char *name, size_t len, uint64_t v)
-{
-    static const char *const masks[] = {"missing", "unexpected", "attribute", NULL};
-    static const char *const states[] = {"from", "to", "peer_state", NULL};
-    const char *text = NULL;
-
-    if (is_named(name, len, (const char *const[]){"right", NULL}))
-        return rights(v);
-    if (is_named(name, len, masks))
-        return attributes(v);
-    if (is_named(name, len, states))
-        text = qp_state_name((uint32_t)v);
-    else if (is_named(name, len, (const char *const[]){"opcode", NULL}))
-        text = operation_name(v);
-    else if (is_named(name, len, (const char *const[]){"packet", NULL}))
-        text = v < 256 && opcode_table[v].name ? opcode_table[v].name : "?";
-    else if (is_named(name, len, (const char *const[]){"reason", NULL}))
-        text = v < DROP_COUNT ? drop_name((enum drop)v) : "?";
-    else if (is_named(name, len, (const char *const[]){"qp_type", NULL}))
-        text = qp_type_name((uint32_t)v);
-    return text ? json_string(text) : show_number(v);
-}
-
-/* The words of cause.def and the numbers of the record. */
-static json_t *details(const struct incident *i, const struct cause_text *t)
-{
-    const char *name = t ? t->details : "";
-    json_t *o = json_object();
-
-    for (unsigned k = 0; k < CAUSE_DETAILS && *name; k++) {
-        size_t len = strcspn(name, " ");
-        char member[32];
-
-        snprintf(member, sizeof(member), "%.*s", (int)len, name);
-        json_object_set_new(o, member, detail_value(name, len, i->detail[k]));
-        name += len + (name[len] == ' ');
-    }
-    return o;
-}
-
 static json_t *counters(const struct incident *i)
 {
     json_t *o = json_object();
@@ -163,7 +46,7 @@ static json_t *counters(const struct incident *i)
 
 static void add_request(json_t *o, const struct incident *i)
 {
-    json_object_set_new(o, "operation", json_string(operation_name(i->opcode)));
+    json_object_set_new(o, "operation", json_string(show_operation(i->opcode)));
     json_object_set_new(o, "status", json_string(status_name(i->status)));
     json_object_set_new(o, "status_code", show_number(i->status));
     if (i->has_wr)
@@ -203,7 +86,7 @@ json_t *show_incident(const struct device *d, const struct incident *i)
                         json_string(i->kind && i->kind < INCIDENT_KINDS ? kind[i->kind] : "?"));
     json_object_set_new(o, "code", show_number(i->cause));
     json_object_set_new(o, "cause", json_string(t ? t->name : "?"));
-    json_object_set_new(o, "details", details(i, t));
+    json_object_set_new(o, "details", show_details(i, t));
     json_object_set_new(o, "pid", show_number(i->program.pid));
     json_object_set_new(o, "uid", show_number(i->program.uid));
     json_object_set_new(o, "comm", json_string(comm));

@@ -19,11 +19,26 @@ bool show_sees_qp(const struct viewer *v, const struct device *d, uint32_t qpn)
                        container_of((struct dp_qp *)qp_owner(qp), struct qp_object, dp)->o.session);
 }
 
+/* Volume 1, tables 44 and 46. */
+static const char *nak_name(uint32_t syndrome)
+{
+    static const char *const name[] = {
+        [0] = "PSN sequence error",       [1] = "invalid request",    [2] = "remote access error",
+        [3] = "remote operational error", [4] = "invalid RD request",
+    };
+
+    if (syndrome >> 5 == 1)
+        return "receiver not ready";
+    return syndrome >> 5 == 3 && (syndrome & 31) < ARRAY_SIZE(name) ? name[syndrome & 31] : "?";
+}
+
 /* One line about a record; with PSNs only for those who see everything, as in show_qp.c. */
 static json_t *event_text(const struct viewer *v, const struct trace_record *r)
 {
     switch (r->event) {
     case TRACE_DROP:
+        return json_string(r->a < DROP_COUNT ? drop_name((enum drop)r->a) : "?");
+    case TRACE_TX_DROP:
         return json_string(r->a < DROP_COUNT ? drop_name((enum drop)r->a) : "?");
     case TRACE_STATE:
         return json_sprintf("%s to %s", qp_state_name(r->a), qp_state_name(r->b));
@@ -31,8 +46,9 @@ static json_t *event_text(const struct viewer *v, const struct trace_record *r)
         return v->all ? json_sprintf("%s, at PSN %u", fault_name(r->a), r->b)
                       : json_string(fault_name(r->a));
     case TRACE_NAK:
-        return v->all ? json_sprintf("AETH syndrome 0x%02x, PSN %u", r->a, r->b)
-                      : json_sprintf("AETH syndrome 0x%02x", r->a);
+        return v->all
+                   ? json_sprintf("AETH syndrome 0x%02x (%s), PSN %u", r->a, nak_name(r->a), r->b)
+                   : json_sprintf("AETH syndrome 0x%02x (%s)", r->a, nak_name(r->a));
     case TRACE_TIMEOUT:
         return v->all ? json_sprintf("from PSN %u, %u retries left", r->a, r->b)
                       : json_sprintf("%u retries left", r->b);
@@ -61,7 +77,8 @@ json_t *show_record(const struct viewer *v, const struct device *d, unsigned par
                                                    [TRACE_QP_MIGRATED_OUT] = "left worker",
                                                    [TRACE_QP_MIGRATED_IN] = "came to worker",
                                                    [TRACE_QP_MISPLACED] = "misplaced packets",
-                                                   [TRACE_CQ_OVERRUN] = "completion lost"};
+                                                   [TRACE_CQ_OVERRUN] = "completion lost",
+                                                   [TRACE_TX_DROP] = "dropped by its sender"};
 
     return json_pack(
         "{s:I, s:s, s:i, s:I, s:s, s:o}", "time_ns", (json_int_t)r->time, "device", d->name,

@@ -35,6 +35,11 @@ void why_send_failed(struct engine *e, struct qp *qp, const struct send_slot *s)
 /* The queue pair goes to the error state. */
 void why_faulted(struct engine *e, struct qp *qp, enum fault fault);
 
+/* ---- why_answer.c ---- */
+
+/* Why the peer does not answer. */
+struct why why_no_answer(const struct engine *e, const struct qp *qp);
+
 /* ---- moderation.c ---- */
 
 /* cq_take_event of a queue whose events may wait. */

@@ -144,6 +144,8 @@ void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
     bool again = qp->state == QPS_ERR; /* by a modification, which is legal */
 
     note(e, qp, TRACE_STATE, qp->state, QPS_ERR);
+    if (!again)
+        why_note_end(e, qp);
     __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
     timer_disarm(&qp->timer);
     qp->req.rnr_wait = false;

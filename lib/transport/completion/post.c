@@ -62,7 +62,9 @@ void qp_post(struct engine *e, struct qp *qp, struct comp_queue *cq, const struc
              bool solicited)
 {
     if (!engine_post(e, cq, c, solicited) && !qp->fault && qp->state != QPS_ERR) {
-        const struct why why = {CAUSE_cq_overrun, {cq->handle, cq->size}};
+        const struct why why = {
+            CAUSE_cq_overrun,
+            {cq->handle, cq->size, (cq == qp->send_cq) | (cq == qp->recv_cq) << 1}};
 
         note(e, qp, TRACE_FAULT, FAULT_CQ_OVERRUN, 0);
         why_set(qp, &why);

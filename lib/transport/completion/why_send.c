@@ -13,15 +13,24 @@ static struct why protection(struct engine *e, const struct qp *qp, const struct
     const struct send_wqe *w = &s->wqe;
     const struct req_op *op = &req_ops[w->h.opcode & 15];
     unsigned n = w->h.flags & SQE_INLINE ? 0 : w->h.num_sge;
-    uint32_t need = op->traits & REQ_RETURNS_DATA ? MEM_LOCAL_WRITE : MEM_LOCAL_READ;
+    bool writes = op->traits & REQ_RETURNS_DATA;
     struct why why;
 
-    if (why_local_access(e, qp->pd, w->sge, n, need, &why))
+    if (why_local_access(e, qp, qp->pd, w->sge, n, writes ? MEM_LOCAL_WRITE : MEM_LOCAL_READ, &why))
         return why;
-    return why_of(CAUSE_local_memory_gone, n ? w->sge[0].addr : 0, n ? w->sge[0].length : 0, 0, 0);
+    return why_memory_gone(writes ? WHY_SEND_TARGET : WHY_SEND_SOURCE, n ? w->sge[0].addr : 0,
+                           n ? w->sge[0].length : 0, n ? w->sge[0].lkey : 0);
 }
 
-static struct why operation(const struct qp *qp, const struct send_slot *s)
+static struct why invalidate(const struct engine *e, const struct qp *qp, uint32_t key)
+{
+    struct why why = why_of(CAUSE_local_invalidate, 0, 0, 0, 0);
+
+    why_invalidate(e, qp, key, &why);
+    return why;
+}
+
+static struct why operation(const struct engine *e, const struct qp *qp, const struct send_slot *s)
 {
     const struct sqe *w = &s->wqe.h;
     const struct req_op *op = &req_ops[w->opcode & 15];
@@ -35,7 +44,7 @@ static struct why operation(const struct qp *qp, const struct send_slot *s)
     if ((op->traits & REQ_HAS_RESPONSE) && !qp->attr.max_rd_atomic)
         return why_of(CAUSE_request_reads_not_allowed, qp->attr.max_rd_atomic, 0, 0, 0);
     if (w->opcode == SQE_LOCAL_INV)
-        return why_of(CAUSE_local_invalidate, w->imm, 0, 0, 0);
+        return invalidate(e, qp, w->imm);
     if (qp->service == PKT_UD && s->packets) /* it was good when it was taken */
         return why_of(CAUSE_request_address_handle, w->ud.ah, 0, 0, 0);
     return why_of(CAUSE_request_malformed, op->wc, w->num_sge, 0, 0);
@@ -55,11 +64,23 @@ static struct why length(const struct qp *qp, const struct send_slot *s)
     return why_of(CAUSE_request_too_long, len, MESSAGE_MAX, 0, 0);
 }
 
-static struct why window(const struct send_slot *s)
+static struct why window(const struct engine *e, const struct qp *qp, const struct send_slot *s)
 {
     const struct sqe *w = &s->wqe.h;
+    struct why why =
+        why_of(CAUSE_window_bind, w->rkey, w->bind.region_key, w->remote_addr, w->bind.length);
+    struct window_bind b = local_bind(qp, w);
+    struct mr_about about;
 
-    return why_of(CAUSE_window_bind, w->rkey, w->bind.region_key, w->remote_addr, w->bind.length);
+    mr_about(e->cfg.mrs, w->bind.region_key, qp->pd, qp->qpn, &about);
+    why.detail[4] = window_bind_why(e->cfg.mrs, &b);
+    why.detail[5] = w->bind.access | WHY_RIGHTS;
+    if (about.is != MR_KEY_REGION)
+        return why;
+    why.detail[6] = about.access | WHY_RIGHTS;
+    why.detail[7] = about.va;
+    why.detail[8] = about.len;
+    return why;
 }
 
 static struct why refused(enum cause cause, const struct send_slot *s)
@@ -71,108 +92,6 @@ static struct why refused(enum cause cause, const struct send_slot *s)
     return why_of(cause, op->wc, remote ? w->remote_addr : 0, remote ? w->rkey : 0, s->len);
 }
 
-/* ---- no answer ---- */
-
-/* The peer, if its address is one of this port; true: it is, and *peer may be NULL. */
-static bool local_peer(const struct engine *e, const struct qp *qp, const struct qp **peer)
-{
-    const struct gid_table *gids = e->cfg.port->gids; /* NULL: a replayed port has any address */
-
-    if (!gids || gid_table_find(gids, &qp->av.dgid, qp->av.gid_type, qp->av.vlan) < 0)
-        return false;
-    *peer = qp_table_lookup(e->cfg.qps, qp->attr.dest_qpn);
-    return true;
-}
-
-static struct why dropped(enum drop reason, uint32_t packets, uint32_t at_peer)
-{
-    switch (reason) {
-    case DROP_bad_icrc:
-        return why_of(CAUSE_packets_damaged, packets, 0, 0, 0);
-    case DROP_source_mismatch:
-    case DROP_sender_mismatch:
-    case DROP_wrong_destination:
-        return why_of(CAUSE_packets_from_elsewhere, packets, 0, 0, 0);
-    case DROP_fault_rule:
-        return why_of(CAUSE_packets_dropped_on_purpose, packets, 0, 0, 0);
-    default:
-        return at_peer ? why_of(CAUSE_requests_dropped, at_peer, reason, packets, 0)
-                       : why_of(CAUSE_answers_dropped, reason, packets, 0, 0);
-    }
-}
-
-/* Whether packets of the connection were dropped, at either end, since retries began. */
-static bool find_drops(const struct engine *e, const struct qp *qp, const struct qp *peer,
-                       struct why *out)
-{
-    const struct engine *at = peer ? qp_owner_engine(peer) : NULL;
-    uint64_t began = qp->why.rx_seen_at ? qp->why.rx_seen_at : e->now;
-    uint64_t before = 2 * qp->ack_timeout + NS_PER_MS;
-    uint64_t since = began - min_of(began, before);
-    enum drop reason;
-    uint32_t n = at ? why_drops(at, qp->attr.dest_qpn, since, &reason) : 0;
-
-    if (n) {
-        *out = dropped(reason, n, qp->attr.dest_qpn);
-        return true;
-    }
-    n = why_drops(e, qp->qpn, since, &reason);
-    if (n)
-        *out = dropped(reason, n, 0);
-    return n;
-}
-
-/* What is wrong with a peer on the same port, as far as its queue pair shows; its attributes are
- * its own worker's. */
-static bool judge_peer(const struct engine *e, const struct qp *qp, const struct qp *peer,
-                       bool answered, struct why *out)
-{
-    uint32_t number = qp->attr.dest_qpn, to;
-    uint8_t state;
-
-    if (!peer) {
-        *out = why_of(answered ? CAUSE_peer_qp_gone : CAUSE_peer_qp_unknown, number, 0, 0, 0);
-        return true;
-    }
-    state = __atomic_load_n(&peer->state, __ATOMIC_RELAXED);
-    if (state < QPS_RTR || state > QPS_SQE)
-        *out = why_of(CAUSE_peer_qp_state, number, state, 0, 0);
-    if (out->cause)
-        return true;
-    to = qp_owner_engine(peer) == e ? peer->attr.dest_qpn : QPN_NONE;  /* not known */
-    if (qp->dest_qpn != QPN_NONE && (to == qp->qpn || to == QPN_NONE)) /* not held, either */
-        return false;
-    *out = why_of(CAUSE_peer_qp_elsewhere, number, to, 0, 0);
-    return true;
-}
-
-static struct why no_answer(struct engine *e, struct qp *qp)
-{
-    uint64_t rx = counter_get(&qp->counters.rx_packets) - qp->why.rx_base;
-    uint64_t timeouts = counter_get(&qp->counters.timeouts);
-    uint64_t tx = counter_get(&qp->counters.tx_packets);
-    bool silent = qp->why.rx_seen_at && qp->why.rx_seen - qp->why.rx_base == rx;
-    uint64_t us = silent ? (e->now - qp->why.rx_seen_at) / NS_PER_US : 0;
-    const struct qp *peer = NULL;
-    bool local = local_peer(e, qp, &peer);
-    struct why why = {.cause = CAUSE_none};
-
-    if (local && judge_peer(e, qp, peer, rx, &why))
-        return why;
-    if (find_drops(e, qp, peer, &why))
-        return why;
-    if (!silent)
-        return why_of(CAUSE_retries_used_up, qp->attr.retry_cnt,
-                      counter_get(&qp->counters.seq_nak_rcvd), 0, 0);
-    if (!rx)
-        return why_of(CAUSE_no_answer, timeouts, qp->attr.retry_cnt, tx, us);
-    if (!qp->attr.retry_cnt)
-        return why_of(CAUSE_no_retries, timeouts, tx, 0, 0);
-    return why_of(CAUSE_answers_stopped, timeouts, qp->attr.retry_cnt, rx, us);
-}
-
-/* ---- */
-
 static struct why judge(struct engine *e, struct qp *qp, const struct send_slot *s)
 {
     if (s->judged && !s->started)
@@ -181,11 +100,11 @@ static struct why judge(struct engine *e, struct qp *qp, const struct send_slot 
     case WC_LOC_PROT_ERR:
         return protection(e, qp, s);
     case WC_LOC_QP_OP_ERR:
-        return operation(qp, s);
+        return operation(e, qp, s);
     case WC_LOC_LEN_ERR:
         return length(qp, s);
     case WC_MW_BIND_ERR:
-        return window(s);
+        return window(e, qp, s);
     case WC_BAD_RESP_ERR:
         return why_of(CAUSE_response_malformed, req_ops[s->wqe.h.opcode & 15].wc, s->len, 0, 0);
     case WC_REM_INV_REQ_ERR:
@@ -198,7 +117,7 @@ static struct why judge(struct engine *e, struct qp *qp, const struct send_slot 
         return why_of(CAUSE_receiver_not_ready, counter_get(&qp->counters.rnr_nak_rcvd),
                       qp->attr.rnr_retry, 0, 0);
     default:
-        return no_answer(e, qp);
+        return why_no_answer(e, qp);
     }
 }
 

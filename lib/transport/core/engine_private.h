@@ -63,6 +63,15 @@ struct rx_completion {
 /* The tag of a queued copy is its rx_job, or, from RX_TAG_RAW on, a raw packet's rx_completion. */
 #define RX_TAG_RAW FRAME_BURST
 
+/* A copy from or to an application's memory that failed, for its incident. */
+struct failed_copy {
+    uint64_t addr; /* in the numbers of work requests */
+    uint32_t len, key;
+    int32_t status;
+    bool out;
+    unsigned tag;
+};
+
 struct mcast_member;
 struct late_call;
 struct late_owner;
@@ -100,6 +109,7 @@ struct engine {
     struct engine_counters counters;
     struct trace trace;
     struct incidents incidents;
+    struct failed_copy failed_copy; /* the last one */
 
     struct resp_store *store[ENGINE_REORDER_MAX];
     struct kept_room *room_free; /* for payloads of what is kept: resp_store.c */

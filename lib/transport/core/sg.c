@@ -139,6 +139,18 @@ static void charge_calls(struct engine *e, bool out)
     }
 }
 
+static __attribute__((cold)) void note_failed(struct engine *e, const struct mem_io *io, bool out)
+{
+    e->failed_copy = (struct failed_copy){
+        .addr = io->addr - io->mr->addr + io->mr->iova,
+        .len = io->len,
+        .key = atomic_load_explicit(&io->mr->key, memory_order_relaxed),
+        .status = io->status,
+        .out = out,
+        .tag = (unsigned)io->tag,
+    };
+}
+
 /* The payload of a frame did not come. */
 static enum job_failed judge_job(struct engine *e, struct tx_job *job, int status)
 {
@@ -155,6 +167,7 @@ void sg_flush_in(struct engine *e)
             if (e->batch.io[i].status) {
                 struct tx_job *job = &e->tx_job[e->batch.io[i].tag];
 
+                note_failed(e, &e->batch.io[i], false);
                 job->failed = (uint8_t)judge_job(e, job, e->batch.io[i].status);
             }
     e->batch.n = 0;
@@ -176,7 +189,9 @@ void sg_flush_out(struct engine *e)
     charge_calls(e, true);
     if (mem_batch_flush_out(&e->batch))
         for (unsigned i = 0; i < e->batch.n; i++)
-            if (e->batch.io[i].status && e->batch.io[i].status != -EINPROGRESS)
+            if (e->batch.io[i].status && e->batch.io[i].status != -EINPROGRESS) {
+                note_failed(e, &e->batch.io[i], true);
                 mark_failed(e, e->batch.io[i].tag);
+            }
     e->batch.n = 0;
 }

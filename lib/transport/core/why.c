@@ -14,56 +14,6 @@ enum fault why_fault_found(struct qp *qp, enum fault fault, enum cause cause, ui
     return fault;
 }
 
-/* By enum mr_fault. */
-static const uint8_t remote_cause[] = {[MR_BAD_KEY] = CAUSE_remote_key_unknown,
-                                       [MR_BAD_PD] = CAUSE_remote_key_other_domain,
-                                       [MR_BAD_ACCESS] = CAUSE_remote_key_no_right,
-                                       [MR_BAD_RANGE] = CAUSE_remote_key_range};
-static const uint8_t local_cause[] = {[MR_BAD_KEY] = CAUSE_local_key_unknown,
-                                      [MR_BAD_PD] = CAUSE_local_key_other_domain,
-                                      [MR_BAD_ACCESS] = CAUSE_local_key_no_right,
-                                      [MR_BAD_RANGE] = CAUSE_local_key_range};
-
-/* A key that is unknown may have been known before. */
-static struct why access_why(const struct engine *e, enum mr_fault found, bool remote, uint32_t key,
-                             uint64_t va, uint64_t len, uint32_t need)
-{
-    uint64_t at = found == MR_BAD_KEY ? mr_removed_at(e->cfg.mrs, key) : 0;
-
-    if (at)
-        return why_of(remote ? CAUSE_remote_key_removed : CAUSE_local_key_removed, key, va, len,
-                      (e->now - min_of(e->now, at)) / NS_PER_US);
-    return why_of(remote ? remote_cause[found] : local_cause[found], key, va, len, need);
-}
-
-enum fault why_access_fault(struct engine *e, struct qp *qp, enum fault fault, enum mr_fault found,
-                            uint32_t key, uint64_t va, uint64_t len, uint32_t need)
-{
-    if (found == MR_OK || found >= ARRAY_SIZE(remote_cause))
-        return fault;
-    qp->why.found = access_why(e, found, true, key, va, len, need);
-    qp->why.found_of = fault;
-    return fault;
-}
-
-bool why_local_access(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
-                      uint32_t need, struct why *out)
-{
-    struct mem_region *mr;
-
-    for (unsigned i = 0; i < n; i++) {
-        enum mr_fault f = sge[i].length ? mr_check(&e->mrs, sge[i].lkey, pd, sge[i].addr,
-                                                   sge[i].length, need, &mr)
-                                        : MR_OK;
-
-        if (f == MR_OK || f >= ARRAY_SIZE(local_cause))
-            continue;
-        *out = access_why(e, f, false, sge[i].lkey, sge[i].addr, sge[i].length, need);
-        return true;
-    }
-    return false;
-}
-
 /* ---- what is decided ---- */
 
 void why_set(struct qp *qp, const struct why *why)
@@ -106,11 +56,11 @@ static bool receive_why(struct engine *e, const struct qp *qp, enum fault fault,
     if (!resp->recv_busy)
         return false;
     if (fault == FAULT_RECV_PROTECTION || fault == FAULT_MEMORY) {
-        if (why_local_access(e, resp->recv_pd, resp->recv->sge, resp->recv->h.num_sge,
+        if (why_local_access(e, qp, resp->recv_pd, resp->recv->sge, resp->recv->h.num_sge,
                              MEM_LOCAL_WRITE, out))
             return true;
-        *out = why_of(CAUSE_local_memory_gone, resp->recv->sge[0].addr, resp->recv->sge[0].length,
-                      0, 0);
+        *out = why_memory_gone(WHY_RECEIVE, resp->recv->sge[0].addr, resp->recv->sge[0].length,
+                               resp->recv->sge[0].lkey);
         return resp->recv->h.num_sge;
     }
     if (fault == FAULT_RECV_MALFORMED) {
@@ -120,14 +70,22 @@ static bool receive_why(struct engine *e, const struct qp *qp, enum fault fault,
     return false;
 }
 
+static void add_limits(const struct qp *qp, enum fault fault, struct why *why)
+{
+    if (fault == FAULT_TOO_MANY_READS)
+        why->detail[0] = qp->resp.res_max;
+    else if (fault == FAULT_RNR)
+        why->detail[0] = !qp->srq && !qp->resp.rq.cons; /* none was ever taken */
+}
+
 static struct why fault_why(struct engine *e, struct qp *qp, enum fault fault)
 {
     struct why why = why_of(fault_cause[fault], 0, 0, 0, 0);
 
     if (qp->why.found_of == fault)
         why = qp->why.found;
-    else if (!receive_why(e, qp, fault, &why) && fault == FAULT_TOO_MANY_READS)
-        why.detail[0] = qp->resp.res_max;
+    else if (!receive_why(e, qp, fault, &why))
+        add_limits(qp, fault, &why);
     qp->why.found_of = FAULT_NONE;
     return why;
 }
@@ -164,16 +122,35 @@ void why_tell(struct engine *e, struct qp *qp, enum fault fault)
     tell(e, qp, &why);
 }
 
-void why_tell_drop(struct engine *e, struct qp *qp, enum drop reason, const struct pkt *p)
+/* Which part of the connection's addresses a packet does not have. */
+static struct why from_elsewhere(const struct engine *e, const struct rx_job *job)
 {
+    const struct address_vector *av = &job->qp->av;
+    const struct encap_view *v = &job->view;
+    const struct gid_entry *to = v->gid_index < 0 ? NULL : &e->cfg.port->gids->entry[v->gid_index];
+    bool source = !gid_eq(&v->sgid, &av->dgid), target = !source && !gid_eq(&v->dgid, &av->sgid);
+    struct why why = why_of(CAUSE_packets_from_elsewhere, 1, job->qp->qpn, 0, 0);
+
+    memcpy(&why.detail[2], target ? v->dgid.raw : v->sgid.raw, sizeof(v->sgid));
+    memcpy(&why.detail[4], target ? av->sgid.raw : av->dgid.raw, sizeof(av->sgid));
+    why.detail[6] = source                       ? WHY_OTHER_SOURCE
+                    : target                     ? WHY_OTHER_TARGET
+                    : to && to->vlan != av->vlan ? WHY_OTHER_VLAN
+                                                 : WHY_OTHER_VERSION;
+    return why;
+}
+
+void why_tell_drop(struct engine *e, enum drop reason, const struct rx_job *job)
+{
+    struct qp *qp = job->qp;
     struct why why;
 
     if (reason == DROP_qkey_mismatch)
-        why = why_of(CAUSE_qkey_mismatch, p->deth.qkey, qp->qkey, 0, 0);
+        why = why_of(CAUSE_qkey_mismatch, job->pkt.deth.qkey, qp->qkey, 0, 0);
     else if (reason == DROP_service_mismatch)
-        why = why_of(CAUSE_service_mismatch, p->opcode, qp->type, 0, 0);
+        why = why_of(CAUSE_service_mismatch, job->pkt.opcode, qp->type, 0, 0);
     else if (reason == DROP_source_mismatch)
-        why = why_of(CAUSE_packets_from_elsewhere, 1, 0, 0, 0);
+        why = from_elsewhere(e, job);
     else
         return;
     tell(e, qp, &why);
@@ -189,6 +166,12 @@ void why_note_silence(struct engine *e, struct qp *qp)
     qp->why.rx_seen_at = e->now ? e->now : 1;
 }
 
+void why_note_end(const struct engine *e, struct qp *qp)
+{
+    __atomic_store_n(&qp->why.ended_for, qp->why.is.cause, __ATOMIC_RELAXED);
+    __atomic_store_n(&qp->why.ended_at, e->now, __ATOMIC_RELAXED);
+}
+
 void why_reset(struct qp *qp)
 {
     struct qp_why *w = &qp->why;
@@ -202,7 +185,8 @@ void why_reset(struct qp *qp)
 
 /* ---- incidents ---- */
 
-uint32_t why_drops(const struct engine *e, uint32_t qpn, uint64_t since, enum drop *reason)
+uint32_t why_drops(const struct engine *e, enum trace_event event, uint32_t qpn, uint64_t since,
+                   enum drop *reason)
 {
     const struct trace *t = &e->trace;
     uint64_t end = atomic_load_explicit(&t->count, memory_order_acquire);
@@ -214,7 +198,7 @@ uint32_t why_drops(const struct engine *e, uint32_t qpn, uint64_t since, enum dr
         uint64_t what = atomic_load_explicit(&w[1], memory_order_relaxed);
         uint32_t why = (uint32_t)atomic_load_explicit(&w[2], memory_order_relaxed);
 
-        if (what != ((uint64_t)TRACE_DROP << 32 | qpn) || why >= DROP_COUNT ||
+        if (what != ((uint64_t)event << 32 | qpn) || why >= DROP_COUNT ||
             atomic_load_explicit(&w[0], memory_order_relaxed) < since)
             continue;
         drops++;
@@ -241,7 +225,7 @@ void why_put(struct engine *e, const struct qp *qp, const struct why *why, struc
     }
     i->qp_type = qp->type;
     i->program = qp->why.program;
-    i->drops = why_drops(e, qp->qpn, 0, &reason);
+    i->drops = why_drops(e, TRACE_DROP, qp->qpn, 0, &reason);
     i->drop_reason = (uint8_t)reason;
 #define X(name) i->counter.name = (uint32_t)counter_get(&qp->counters.name);
     INCIDENT_COUNTERS(X)

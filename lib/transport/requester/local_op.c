@@ -3,9 +3,9 @@
  * 1, 10.6.7, 11.4.1). */
 #include "requester.h"
 
-static uint8_t bind_window(struct engine *e, struct qp *qp, const struct sqe *w)
+struct window_bind local_bind(const struct qp *qp, const struct sqe *w)
 {
-    struct window_bind b = {
+    return (struct window_bind){
         .window_key = w->rkey,
         .new_key = w->imm,
         .region_key = w->bind.region_key,
@@ -15,6 +15,11 @@ static uint8_t bind_window(struct engine *e, struct qp *qp, const struct sqe *w)
         .len = w->bind.length,
         .access = w->bind.access,
     };
+}
+
+static uint8_t bind_window(struct engine *e, struct qp *qp, const struct sqe *w)
+{
+    struct window_bind b = local_bind(qp, w);
 
     return window_bind(e->cfg.mrs, &b) == MR_OK ? WC_SUCCESS : WC_MW_BIND_ERR;
 }

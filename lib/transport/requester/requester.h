@@ -109,6 +109,8 @@ static inline bool req_asks_for_ack(const struct requester *req, psn_t p, psn_t 
 
 /* WQEs that send nothing: BIND_MW, LOCAL_INV. WC_SUCCESS, or why it failed. No copy is queued. */
 uint8_t local_op(struct engine *e, struct qp *qp, const struct sqe *w);
+/* What a work request asks for that binds a window. */
+struct window_bind local_bind(const struct qp *qp, const struct sqe *w);
 
 static inline bool op_is_local(uint8_t sqe_op)
 {

@@ -45,7 +45,8 @@ enum fault resp_atomic(struct engine *e, struct qp *qp, unsigned job)
                      &original, job);
     mr_span_end(&span);
     if (err && err != -EINPROGRESS) /* else engine_call_ended stores the original value */
-        return FAULT_MEMORY;
+        return why_fault_found(qp, FAULT_MEMORY, CAUSE_local_memory_gone, WHY_REMOTE_TARGET,
+                               p->atomic.va, 8, p->atomic.rkey);
     resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1)->original = original;
     return FAULT_NONE;
 }
@@ -74,7 +75,8 @@ enum fault resp_atomic_write(struct engine *e, struct qp *qp, unsigned job)
     err = mem_store8(&e->batch, span.mr, span.addr, p->payload, job);
     mr_span_end(&span);
     if (err && err != -EINPROGRESS)
-        return FAULT_MEMORY;
+        return why_fault_found(qp, FAULT_MEMORY, CAUSE_local_memory_gone, WHY_REMOTE_TARGET,
+                               p->reth.va, 8, p->reth.rkey);
     resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1);
     return FAULT_NONE;
 }

@@ -39,13 +39,16 @@ static enum fault bad_order(struct qp *qp, const struct rx_job *job)
 
 static enum fault not_allowed(struct qp *qp, const struct rx_job *job, uint32_t right)
 {
-    return why_fault_found(qp, FAULT_QP_ACCESS, CAUSE_qp_no_right, job->pkt.opcode, right, 0, 0);
+    return why_fault_found(qp, FAULT_QP_ACCESS, CAUSE_qp_no_right, job->pkt.opcode, right,
+                           qp->access | WHY_RIGHTS, 0);
 }
 
 static enum fault bad_payload(struct qp *qp, const struct rx_job *job)
 {
-    return why_fault_found(qp, FAULT_LENGTH, CAUSE_packet_length, job->pkt.payload_len, qp->mtu, 0,
-                           0);
+    uint32_t len = job->pkt.payload_len;
+
+    return why_fault_found(qp, FAULT_LENGTH, CAUSE_packet_length, len, qp->mtu, job->pkt.opcode,
+                           len < qp->mtu);
 }
 
 static enum fault bad_length(struct qp *qp, uint64_t len, uint64_t announced)

@@ -37,5 +37,8 @@ void resp_memory_fault(struct engine *e, struct qp *qp, unsigned job)
         return;
     qp->fault = FAULT_NONE;
     resp->failed_job = job;
+    why_copy_fault(
+        e, qp, pkt_info(&e->rx_job[job].pkt)->kind == KIND_SEND ? WHY_RECEIVE : WHY_REMOTE_TARGET,
+        job);
     resp_fault(e, qp, FAULT_MEMORY, e->rx_job[job].pkt.psn);
 }

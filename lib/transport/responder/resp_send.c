@@ -41,7 +41,9 @@ static enum fault invalidate(struct engine *e, struct qp *qp, uint32_t rkey)
         return qp->fault;
     if (window_invalidate(e->cfg.mrs, rkey, qp->pd, qp->qpn) == MR_OK)
         return FAULT_NONE;
-    return why_fault_found(qp, FAULT_INVALIDATE, CAUSE_invalidate_refused, rkey, 0, 0, 0);
+    why_fault_found(qp, FAULT_INVALIDATE, CAUSE_invalidate_refused, rkey, 0, 0, 0);
+    why_invalidate(e, qp, rkey, &qp->why.found);
+    return FAULT_INVALIDATE;
 }
 
 enum fault resp_send(struct engine *e, struct qp *qp, unsigned job)

@@ -20,7 +20,8 @@ void resp_rx_ud(struct engine *e, struct qp *qp, unsigned job)
     fault = resp_take_recv(e, qp, NULL);
     if (fault == FAULT_NONE && !resp_room_ok(resp->recv_room, 0, ENCAP_GRH_LEN + p->payload_len))
         fault = why_fault_found(qp, FAULT_RECV_TOO_SMALL, CAUSE_receive_too_small,
-                                ENCAP_GRH_LEN + p->payload_len, resp->recv_room, 0, 0);
+                                ENCAP_GRH_LEN + p->payload_len, resp->recv_room, ENCAP_GRH_LEN,
+                                p->deth.src_qpn);
     if (fault == FAULT_NONE) {
         encap_grh(rx->grh, rx->view.l3_kind, rx->view.l3);
         fault = resp_scatter(e, qp, job, 0, rx->grh, ENCAP_GRH_LEN);

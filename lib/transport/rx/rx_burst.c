@@ -58,6 +58,11 @@ void engine_rx_dropped(struct engine *e, const struct frame *f, enum drop reason
     engine_drop(e, reason, qpn);
 }
 
+void engine_tx_dropped(struct engine *e, enum drop reason, uint32_t qpn, uint32_t psn, ns_t now)
+{
+    trace_put(&e->trace, now, TRACE_TX_DROP, qpn, reason, psn);
+}
+
 static void forwarded_in(struct engine *e, unsigned n, uint32_t from, ns_t now)
 {
     e->now = now;

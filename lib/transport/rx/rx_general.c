@@ -184,7 +184,7 @@ static __attribute__((cold)) void drop(struct engine *e, unsigned i, const struc
         return;
     engine_drop(e, reason, job->pkt.dest_qpn);
     if (job->owner) /* this engine: others were given it before */
-        why_tell_drop(e, job->qp, reason, &job->pkt);
+        why_tell_drop(e, reason, job);
 }
 
 /* A packet whose headers are sound. The engine that owns its queue pair verifies the ICRC: only

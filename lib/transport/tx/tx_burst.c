@@ -159,8 +159,10 @@ static void tx_failed(struct engine *e, struct tx_job *job)
         qp->fault == FAULT_SUSPENDED) /* and what was behind it: they are sent again later */
         return;
     if (job->is_reply) {
-        if (!qp->fault)
+        if (!qp->fault) {
             count_failed(e, qp, QP_COUNT_PEER_READ);
+            why_copy_fault(e, qp, WHY_REMOTE_SOURCE, (unsigned)(job - e->tx_job));
+        }
         resp_fault(e, qp, FAULT_MEMORY, job->psn);
     } else
         slot_at(&qp->req, job->slot)->status = WC_LOC_PROT_ERR;

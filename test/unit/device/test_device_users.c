@@ -191,7 +191,8 @@ static void test_trace(void **state)
     assert_int_equal(rows(shown, "trace"), 5);
     assert_int_equal(json_integer_value(json_object_get(shown, "hidden")), 1);
     assert_string_equal(json_string_value(member(shown, "trace", 3, "what")), "6 retries left");
-    assert_string_equal(json_string_value(member(shown, "trace", 4, "what")), "AETH syndrome 0x60");
+    assert_string_equal(json_string_value(member(shown, "trace", 4, "what")),
+                        "AETH syndrome 0x60 (PSN sequence error)");
     json_decref(shown);
     shown = shown_to(&root, CTL_SHOW_TRACE);
     assert_int_equal(rows(shown, "trace"), 6);

@@ -32,7 +32,7 @@ def causes(source):
 
 
 def table(found):
-    return HEAD + "".join(f"| {number} | `{name}` | {sentence} | {advice} | {', '.join(details.split())} |\n"
+    return HEAD + "".join(f"| {number} | `{name}` | {sentence} | {advice} | {', '.join(details.replace('?', '').split())} |\n"
                           for number, name, details, sentence, advice in found)
 
 
