@@ -11,7 +11,7 @@ PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev l
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
 PACKAGES_TEST="rdmacm-utils iperf3 qperf ncat socat netcat-traditional python3-pyverbs python3-scapy tshark
     iproute2 iputils-ping nftables valgrind binutils libjemalloc2 libtcmalloc-minimal4 infiniband-diags ucx-utils bubblewrap
-    python3-seccomp python3-prometheus-client mkdocs ethtool gdb"
+    python3-seccomp python3-prometheus-client mkdocs ethtool gdb jq tcpdump"
 PACKAGES_FUZZ="clang libclang-rt-dev"
 # The programs of doc/programs.md, and what compiles those of test/programs.
 PACKAGES_PAGE="fio libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-mpi4py netpipe-openmpi hpcc
