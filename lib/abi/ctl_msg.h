@@ -148,10 +148,10 @@ enum ctl_type {
     CTL_OPEN_QP,
     CTL_CREATE_COUNTER,  /* create_counter -> create_counter (+ fd: see ctl_place) */
     CTL_DESTROY_COUNTER, /* destroy -> destroy; -EBUSY while queue pairs have it */
+    CTL_ATTACH_COUNTER,  /* attach_counter; -EINVAL: the queue pair is not in RESET or INIT; -EBUSY:
+                            some of this work of the queue pair has a counter */
     CTL_JUDGE, /* judge -> judge: 0, or the error that the call is to fail with (doc/fault.md) */
     CTL_WATCH, /* watch -> watch: until the connection's end; -EPERM: as CTL_FAULT's */
-    CTL_ATTACH_COUNTER, /* attach_counter; -EINVAL: the queue pair is not in RESET or INIT; -EBUSY:
-                           some of this work of the queue pair has a counter */
 };
 
 struct ctl_device {

@@ -151,11 +151,12 @@ static __attribute__((cold)) void note_failed(struct engine *e, const struct mem
     };
 }
 
-/* The payload of a frame did not come. */
-static enum job_failed judge_job(struct engine *e, struct tx_job *job, int status)
+/* The payload of a frame did not come. A transfer under way is late.c's by now. */
+static enum job_failed judge_job(struct engine *e, struct tx_job *job, const struct mem_io *io)
 {
-    if (status == -EINPROGRESS || (status == -EBUSY && late_wait_to_send(e, job)))
+    if (io->status == -EINPROGRESS || (io->status == -EBUSY && late_wait_to_send(e, job)))
         return JOB_LATE;
+    note_failed(e, io, false);
     return JOB_FAILED;
 }
 
@@ -167,8 +168,7 @@ void sg_flush_in(struct engine *e)
             if (e->batch.io[i].status) {
                 struct tx_job *job = &e->tx_job[e->batch.io[i].tag];
 
-                note_failed(e, &e->batch.io[i], false);
-                job->failed = (uint8_t)judge_job(e, job, e->batch.io[i].status);
+                job->failed = (uint8_t)judge_job(e, job, &e->batch.io[i]);
             }
     e->batch.n = 0;
 }
