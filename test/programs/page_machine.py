@@ -3,7 +3,6 @@
 their own, whose network, processes and /run are not the host's. Standard library only."""
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
+import process_group
 import uroce_kit as kit
 
 SECONDS = 40
@@ -136,47 +136,4 @@ class Running:
 
     def end(self):
         """Ends what it started, first by request. The exit status."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self.process.pid, number)
-                self.process.wait(5)
-            except ProcessLookupError:
-                break
-            except subprocess.TimeoutExpired:
-                continue
-        return self.process.wait()
-
-
-def family(pid):
-    """The process, and all below it."""
-    found = [pid]
-    for process in found:
-        try:
-            with open(f"/proc/{process}/task/{process}/children") as children:
-                found += map(int, children.read().split())
-        except OSError:
-            pass
-    return found
-
-
-def listens(pid):
-    """Whether the process or one that it started has a TCP socket that listens."""
-    inodes, tables = set(), set()
-    for member in family(pid):
-        try:
-            tables.add(member)
-            for fd in os.listdir(f"/proc/{member}/fd"):
-                link = os.readlink(f"/proc/{member}/fd/{fd}")
-                if link.startswith("socket:["):
-                    inodes.add(link[8:-1])
-        except OSError:
-            pass
-    for member in tables:
-        for table in ("tcp", "tcp6"):
-            try:
-                with open(f"/proc/{member}/net/{table}") as lines:
-                    if any(fields[3] == "0A" and fields[9] in inodes for fields in map(str.split, lines)):
-                        return True
-            except OSError:
-                pass
-    return False
+        return process_group.end(self.process)

@@ -15,13 +15,13 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
+import process_group
 import uroce_kit as kit
 
 PAGE = os.path.join(ROOT, "doc", "programs.md")
@@ -148,53 +148,15 @@ class Running:
 
     def end(self):
         """Ends what the command started, first by request."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self.process.pid, number)
-                self.process.wait(5)
-            except ProcessLookupError:
-                break
-            except subprocess.TimeoutExpired:
-                continue
-        self.process.poll() is None and self.process.wait()
-
-
-def family(pid):
-    """The process, and all below it."""
-    found = [pid]
-    for process in found:
-        try:
-            with open(f"/proc/{process}/task/{process}/children") as children:
-                found += map(int, children.read().split())
-        except OSError:
-            pass
-    return found
-
-
-def listens(pids):
-    """Whether one of the processes has a TCP socket that listens, or a UDP one that is bound."""
-    inodes = set()
-    for pid in pids:
-        try:
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                link = os.readlink(f"/proc/{pid}/fd/{fd}")
-                if link.startswith("socket:["):
-                    inodes.add(link[8:-1])
-        except OSError:
-            pass
-    for table, state in (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")):
-        with open(f"/proc/net/{table}") as lines:
-            if any(fields[3] == state and fields[9] in inodes for fields in map(str.split, lines)):
-                return True
-    return False
+        process_group.end(self.process)
 
 
 def ready(commands, server):
     """Whether the server has begun to listen, by TCP or rdma_cm, or has joined a group, or waits for raw frames."""
     if server.process.poll() is not None:
         raise kit.Failure(f"{server.command}: has ended:\n{server.text()}")
-    pids = family(server.process.pid)
-    if listens(pids):
+    pids = process_group.family(server.process.pid)
+    if process_group.listens(pids, process_group.TCP + process_group.UDP):
         return True
     ids = [row for row in commands.daemon.show("cm_ids") if row["pid"] in pids]
     groups = {row["group"] for row in commands.daemon.show("groups")}

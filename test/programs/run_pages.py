@@ -33,6 +33,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import page_commands
 import page_machine
 import page_ways
+import process_group
 import uroce_kit as kit
 
 ROOT = page_machine.ROOT
@@ -140,14 +141,14 @@ class Runner:
         """Whether a client has a connection."""
         if program.process.poll() is not None:
             raise kit.Failure(f"{program.command}: has ended:\n{program.text()}")
-        pids = page_machine.family(program.process.pid)
+        pids = process_group.family(program.process.pid)
         return any(row["state"] == "RTS" and row["pid"] in pids for row in self.daemon.show("qps"))
 
     def serves(self, program):
         """Whether a server has begun to listen, by TCP or rdma_cm, or has joined a group, or waits for raw frames."""
         if program.process.poll() is not None:
             raise kit.Failure(f"{program.command}: has ended:\n{program.text()}")
-        if page_machine.listens(program.process.pid):
+        if process_group.listens(process_group.family(program.process.pid)):
             return True
         if not program.machine.socket:
             return False
@@ -155,7 +156,7 @@ class Runner:
 
     def listens(self, program):
         """Whether it listens by rdma_cm."""
-        pids = page_machine.family(program.process.pid)
+        pids = process_group.family(program.process.pid)
         return any(row["pid"] in pids and row["state"] == "LISTEN" for row in self.daemon.show("cm_ids"))
 
     def run(self, unit):

@@ -151,7 +151,9 @@ def latencies():
 def histogram_of_metrics():
     """The buckets of Prometheus have what show has."""
     text = subprocess.run([daemon.build.uroce, "metrics", "--socket", daemon.socket], capture_output=True, text=True, check=True).stdout
-    for stage in daemon.show("latency"):
+    stages = daemon.show("latency")
+    expect(len(stages) == 5, f"without samples there is nothing to compare: {stages}")
+    for stage in stages:
         labels = r'\{device="uroce0",port="1",stage="' + stage["stage"] + '"'
         counts = [int(n) for n in re.findall(f"^uroce_send_latency_seconds_bucket{labels},le=\"[^\"]+\"}} (\\d+)$", text, re.M)]
         expect(len(counts) == 25 and counts == sorted(counts) and counts[-1] == stage["samples"], f"{stage}: {counts}")
