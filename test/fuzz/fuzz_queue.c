@@ -99,7 +99,7 @@ static void check_send(struct work_queue *q, uint64_t wr_id)
     if (!err) {
         bool is_inline = w->h.flags & SQE_INLINE;
 
-        REQUIRE(w->h.opcode <= SQE_ATOMIC_WRITE && w->h.flags < 0x10);
+        REQUIRE(w->h.opcode <= SQE_ATOMIC_WRITE && !(w->h.flags & 0x70));
         REQUIRE(is_inline ? !w->h.num_sge : !w->h.inline_len);
         REQUIRE(w->h.inline_len <= q->max_inline);
         check_sges(w->sge, w->h.num_sge, q->max_sge);
