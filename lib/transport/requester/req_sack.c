@@ -45,6 +45,7 @@ static void forget(struct req_sack *s, psn_t p)
     clear(&s->parked, p);
     clear(&s->again, p);
     clear(&s->lost, p);
+    clear(&s->trimmed, p);
 }
 
 /* ---- life ---- */
@@ -533,6 +534,7 @@ bool req_sack_lose(struct engine *e, struct qp *qp, psn_t p)
          e->now - s->sent[p.v % SACK_PACKETS].at < qp->req.recovery.rtt_min / 2))
         return false;
     set(&s->lost, p);
+    set(&s->trimmed, p);
     if (psn_before(s->lost_end, next))
         s->lost_end = next;
     return true;
@@ -563,10 +565,11 @@ bool req_sack_take(struct qp *qp, psn_t *p)
     return false;
 }
 
-/* Response p was trimmed, and its headers overtook response `next`, which is not lost. */
+/* Response p was trimmed, and `next` is not known to be lost: it has been asked for again, or the
+ * headers of p have overtaken it. */
 static bool is_on_its_way(const struct req_sack *s, psn_t p, psn_t next)
 {
-    return sack_has(&s->lost, p) && !psn_before(p, s->high) && !sack_has(&s->lost, next);
+    return sack_has(&s->trimmed, p) && !sack_has(&s->lost, next);
 }
 
 uint32_t req_sack_hole(const struct qp *qp, psn_t p, uint32_t psns)
@@ -587,6 +590,7 @@ void req_sack_sent(struct engine *e, struct qp *qp, psn_t p, uint32_t psns)
     s->order++;
     for (; psns && sack_covers(qp, p); psns--, p = psn_add(p, 1)) {
         clear(&s->lost, p);
+        clear(&s->trimmed, p);
         set(&s->again, p);
         s->sent[p.v % SACK_PACKETS] =
             (struct sack_again){.at = e->now, .max = qp->req.max_psn, .order = s->order};

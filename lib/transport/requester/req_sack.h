@@ -33,12 +33,13 @@ struct req_sack {
     psn_t lost_end;        /* behind the last packet that was trimmed: req_sack_lose */
     uint32_t order;        /* of the last packet that was sent again */
     uint32_t
-        arrived_order[2];    /* of the last one of these that has arrived: a request, a response */
-    struct sack_bits here;   /* arrived */
-    struct sack_bits waits;  /* READs and atomics that the responder keeps, or has executed */
-    struct sack_bits parked; /* of those, the first PSN of each READ that no atomic is before */
-    struct sack_bits again;  /* sent again, but not arrived */
-    struct sack_bits lost;   /* to be sent again */
+        arrived_order[2];     /* of the last one of these that has arrived: a request, a response */
+    struct sack_bits here;    /* arrived */
+    struct sack_bits waits;   /* READs and atomics that the responder keeps, or has executed */
+    struct sack_bits parked;  /* of those, the first PSN of each READ that no atomic is before */
+    struct sack_bits again;   /* sent again, but not arrived */
+    struct sack_bits lost;    /* to be sent again */
+    struct sack_bits trimmed; /* of those, the ones that req_sack_lose was told of */
     struct sack_again {
         ns_t at;
         psn_t max; /* what was never sent then */
