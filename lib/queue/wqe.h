@@ -43,10 +43,16 @@ static inline const volatile struct sqe *send_wqe_at(const struct work_queue *sq
     return (const struct sqe *)(sq->ring + (size_t)(index & (sq->size - 1)) * sq->stride);
 }
 
-/* The opcode of the next WQE, which is pending. */
-static inline uint8_t send_wqe_peek_opcode(const struct work_queue *sq)
+struct sqe_head {
+    uint8_t opcode, flags;
+};
+
+/* Of the next WQE, which is pending. */
+static inline struct sqe_head send_wqe_peek(const struct work_queue *sq)
 {
-    return send_wqe_at(sq, sq->cons)->opcode;
+    const volatile struct sqe *next = send_wqe_at(sq, sq->cons);
+
+    return (struct sqe_head){next->opcode, next->flags};
 }
 
 /* The address handle that a datagram's WQE names, which is pending. */
@@ -60,6 +66,7 @@ static inline uint32_t send_wqe_peek_ah(const struct work_queue *sq, uint32_t in
 typedef uint64_t wqe_pair __attribute__((vector_size(16), aligned(8), may_alias));
 
 #define WQE_ONE_SGE     UINT64_C(0x010000)
+#define WQE_SGES        UINT64_C(0xFF0000)
 #define WQE_INLINE      UINT64_C(0x000800)
 #define WQE_FENCE       UINT64_C(0x000100)
 #define WQE_FREE_FLAGS  UINT64_C(0x000600) /* signaled, solicited: any shape may have them */
@@ -112,7 +119,7 @@ ALWAYS_INLINE uint64_t send_wqe_copy_message(const void *entry, uint32_t max_inl
         b &= (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
     } else if ((word & (WQE_INLINE_MASK & ~ignored)) == WQE_INLINE && b[1] >> 32 <= max_inline) {
         len = b[1] >> 32;
-        a &= (wqe_pair){UINT64_MAX, ~UINT64_C(0xFF0000)}; /* no SGEs */
+        a &= (wqe_pair){UINT64_MAX, ~WQE_SGES}; /* no SGEs */
         mem_memcpy(w->inline_data, (const uint8_t *)entry + sizeof(struct sqe), (uint32_t)len);
     } else {
         return MESSAGE_NOT_SIMPLE;
@@ -131,18 +138,12 @@ static inline uint64_t send_wqe_copy_datagram(const void *entry, uint32_t max_in
     return send_wqe_copy_message(entry, max_inline, WQE_FENCE, w);
 }
 
-/* The same of a message of several SGEs: the shape has their length together. */
-static inline uint64_t send_wqe_copy_gathered(const void *entry, uint32_t max_sge, uint64_t ignored,
-                                              struct send_wqe *w)
+/* Copies n SGEs; how long they are together. */
+static inline uint64_t wqe_copy_sges(const void *entry, uint32_t n, struct send_wqe *w)
 {
-    const volatile wqe_pair *from = entry;
     const volatile uint64_t *sge = (const volatile uint64_t *)entry + sizeof(struct sqe) / 8;
-    wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
-    uint64_t word = a[1], len = 0;
-    uint32_t n = word >> 16 & 0xFF;
+    uint64_t len = 0;
 
-    if ((word & (WQE_SGE_MASK & ~ignored & ~UINT64_C(0xFF0000))) || n < 2 || n > max_sge)
-        return MESSAGE_NOT_SIMPLE;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t addr = sge[2 * i], second = sge[2 * i + 1];
 
@@ -150,6 +151,21 @@ static inline uint64_t send_wqe_copy_gathered(const void *entry, uint32_t max_sg
         memcpy(&w->sge[i].length, &second, sizeof(second)); /* and the L_Key */
         len += w->sge[i].length;
     }
+    return len;
+}
+
+/* The same of a message of several SGEs: the shape has their length together. */
+static inline uint64_t send_wqe_copy_gathered(const void *entry, uint32_t max_sge, uint64_t ignored,
+                                              struct send_wqe *w)
+{
+    const volatile wqe_pair *from = entry;
+    wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
+    uint64_t word = a[1], len;
+    uint32_t n = word >> 16 & 0xFF;
+
+    if ((word & (WQE_SGE_MASK & ~ignored & ~WQE_SGES)) || n < 2 || n > max_sge)
+        return MESSAGE_NOT_SIMPLE;
+    len = wqe_copy_sges(entry, n, w);
     if (len > MESSAGE_MAX)
         return MESSAGE_NOT_SIMPLE;
     to[0] = a;
@@ -157,26 +173,38 @@ static inline uint64_t send_wqe_copy_gathered(const void *entry, uint32_t max_sg
     return len << 32 | (word & MESSAGE_MASK);
 }
 
-/* Copies a READ into one SGE; false: the WQE is none. */
-static inline bool send_wqe_copy_read(const void *entry, struct send_wqe *w)
+/* Copies a READ into one SGE, or scattered: into several. *len: of all. ignored: 0, or WQE_FENCE
+ * where a fence has nothing to wait for. False: the WQE is none. */
+ALWAYS_INLINE bool send_wqe_copy_read(const void *entry, bool scattered, uint32_t max_sge,
+                                      uint64_t ignored, struct send_wqe *w, uint32_t *len)
 {
     const volatile wqe_pair *from = entry;
     wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
+    uint64_t word = a[1] & (WQE_READ_MASK & ~ignored), total;
+    uint32_t n = word >> 16 & 0xFF;
 
-    if ((a[1] & WQE_READ_MASK) != (WQE_ONE_SGE | SQE_READ))
-        return false;
-    wqe_copy_sge(entry, w);
+    if (scattered) {
+        if ((word & ~WQE_SGES) != SQE_READ || n < 2 || n > max_sge)
+            return false;
+        total = wqe_copy_sges(entry, n, w);
+    } else {
+        if (word != (WQE_ONE_SGE | SQE_READ))
+            return false;
+        wqe_copy_sge(entry, w);
+        total = w->sge->length;
+    }
     to[0] = a;
     to[1] = b & (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
-    return w->sge->length <= MESSAGE_MAX;
+    *len = (uint32_t)total;
+    return total <= MESSAGE_MAX;
 }
 
-/* Copies an atomic into one SGE of its 8 bytes; false: the WQE is none. */
-static inline bool send_wqe_copy_atomic(const void *entry, struct send_wqe *w)
+/* Copies an atomic into one SGE of its 8 bytes; false: the WQE is none. ignored: as above. */
+static inline bool send_wqe_copy_atomic(const void *entry, uint64_t ignored, struct send_wqe *w)
 {
     const volatile wqe_pair *from = entry;
     wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
-    uint64_t op = (a[1] & WQE_READ_MASK) ^ WQE_ONE_SGE;
+    uint64_t op = (a[1] & (WQE_READ_MASK & ~ignored)) ^ WQE_ONE_SGE;
 
     _Static_assert(offsetof(struct sqe, atomic) == 2 * sizeof(wqe_pair), "the third pair");
     if (op != SQE_CMP_SWP && op != SQE_FETCH_ADD)

@@ -186,9 +186,32 @@ static void check_message(const struct work_queue *q, const void *entry)
         REQUIRE(MESSAGE_LEN(shape) == (is_inline ? w->h.inline_len : w->sge->length));
         REQUIRE(!is_inline || MESSAGE_LEN(shape) <= q->max_inline);
     }
-    if (send_wqe_copy_read(entry, w))
-        REQUIRE(w->h.opcode == SQE_READ && w->h.num_sge == 1 && w->sge->length <= MESSAGE_MAX);
     free(w);
+}
+
+/* Into one SGE or into several, with a fence or without: as the general path takes it. */
+static void check_read(const struct work_queue *q, const void *entry, bool scattered)
+{
+    struct send_wqe *w = malloc(sizeof(*w)), *full = malloc(sizeof(*full));
+    struct work_queue copy = *q;
+    uint32_t len;
+    uint64_t sum = 0;
+
+    REQUIRE(w && full);
+    /* Of a queue without SGEs no WQE is taken in this way (work_queue.in_batches). */
+    if (q->max_sge && send_wqe_copy_read(entry, scattered, q->max_sge, WQE_FENCE, w, &len)) {
+        REQUIRE(!send_queue_take(&copy, full));
+        REQUIRE(w->h.opcode == SQE_READ && full->h.opcode == SQE_READ);
+        REQUIRE(!(w->h.flags & ~(SQE_SIGNALED | SQE_FENCE)) && !w->h.inline_len);
+        REQUIRE(scattered ? w->h.num_sge > 1 : w->h.num_sge == 1);
+        REQUIRE(w->h.num_sge == full->h.num_sge);
+        REQUIRE(!memcmp(w->sge, full->sge, w->h.num_sge * sizeof(*w->sge)));
+        for (unsigned i = 0; i < w->h.num_sge; i++)
+            sum += w->sge[i].length;
+        REQUIRE(len == sum && len <= MESSAGE_MAX);
+    }
+    free(w);
+    free(full);
 }
 
 /* A WQE that is only counted is one that the general path takes, too. */
@@ -217,8 +240,11 @@ static void try_peeks(struct input *in, bool send)
 
         REQUIRE(at.at == work_queue_slot(r.bytes, r.q.size, r.q.stride, r.q.cons));
         if (send) {
-            REQUIRE(send_wqe_peek_opcode(&r.q) == ((struct sqe *)at.at)->opcode);
+            REQUIRE(send_wqe_peek(&r.q).opcode == ((struct sqe *)at.at)->opcode);
+            REQUIRE(send_wqe_peek(&r.q).flags == ((struct sqe *)at.at)->flags);
             check_message(&r.q, at.at);
+            check_read(&r.q, at.at, false);
+            check_read(&r.q, at.at, true);
             check_gathered(&r.q, at.at);
         } else {
             if (recv_wqe_peek(&r.q, r.q.cons, &buffer))

@@ -41,7 +41,9 @@ FORMS = {("write", "ipv6"): ("write-8", 1.06), ("read", "ipv6"): ("read-8", 1.06
          ("fetch-add", ""): ("read-8", 1), ("cmp-swap", ""): ("read-8", 1), ("fetch-add", "ipv6"): ("fetch-add-8", 1.06),
          ("read", "copied"): None, ("fetch-add", "copied"): ("read-8-copied", 1.5), ("write", "copied"): None, ("send", "copied"): None,
          ("write-imm", "copied"): ("write-8-copied", 1.5), ("send-imm", "copied"): ("send-8-copied", 1.5),
-         ("send", "ud-copied"): ("send-8-copied", 1.5), ("send", "recv-sges"): ("send-8", 1.5), ("read", "sges"): None}
+         ("send", "ud-copied"): ("send-8-copied", 1.5), ("send", "recv-sges"): ("send-8", 1.5), ("read", "sges"): ("read-8", 1.5),
+         ("send", "srq-copied"): ("send-8-copied", 1.5), ("write", "alone"): None, ("read", "fence"): ("write-8-alone", 1.5),
+         ("fetch-add", "fence"): ("write-8-alone", 1.5)}
 # Per cent that a message may cost more under a controller.
 CONTROL = 5
 # Queue pairs that are paced, and wait for their time. A packet of many may cost that many per cent more than one of few.

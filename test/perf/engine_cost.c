@@ -37,6 +37,7 @@ struct form {
     const char *name;
     uint32_t type; /* 0: RC */
     bool ipv6, tagged, srq, is_inline, fence, copied, counted;
+    bool alone;               /* one message at a time */
     unsigned sges, recv_sges; /* 0: one */
 };
 
@@ -48,11 +49,13 @@ static const struct form forms[] = {
     {.name = "sges", .sges = 2},
     {.name = "inline", .is_inline = true},
     {.name = "fence", .fence = true},
+    {.name = "alone", .alone = true},
     {.name = "uc", .type = QPT_UC},
     {.name = "counted", .counted = true},
     {.name = "ud", .type = QPT_UD},
     {.name = "copied", .copied = true},
     {.name = "recv-sges", .recv_sges = 2},
+    {.name = "srq-copied", .srq = true, .copied = true},
     {.name = "ud-copied", .type = QPT_UD, .copied = true},
 };
 
@@ -468,7 +471,7 @@ int main(int argc, char **argv)
         post_recv(&b);
     clock_gettime(CLOCK_MONOTONIC, &t0);
     while (left || pending) {
-        for (; left && pending < 64; left--, pending++)
+        for (; left && pending < (form->alone ? 1 : 64); left--, pending++)
             post(&a, &b, op, len);
         engine_doorbell(a.e, a.qp, now += STEP);
         packets += exchange(&a, &b, frames, now, marks);

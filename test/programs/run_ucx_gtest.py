@@ -26,7 +26,7 @@ CONFIGURE = ["--enable-gtest", "--enable-mt", "--enable-fault-injection", "--wit
              "--without-dc", "--without-java", "--without-go", "--without-cuda", "--without-rocm", "--without-fuse3",
              "--disable-doxygen-doc", "--disable-static", "CFLAGS=-O2 -g"]
 # The tests take most of the time to build: without optimisation they take half of it. Newer compilers warn of them.
-MAKE = ["CXXFLAGS=-O0 -g0 -Wno-error"]
+MAKE = ["CXXFLAGS=-O0 -g0 -Wno-error", "CCLD=g++"]  # programs in C link objects in C++
 ENVIRONMENT = {"UCX_HANDLE_ERRORS": "none", "UCX_LOG_LEVEL": "warn"}
 
 # Left out: 100,000 requests, one by one; rates of ucp, which are not compared with anything, for an hour.

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Responses that carry data. A batch is of consecutive responses of the oldest READs that are not
- * complete, into one piece of memory each; or of the results of the oldest atomics.
+ * complete, into one piece of memory each, or into several that are mapped; or of the results of
+ * the oldest atomics.
  */
 #include "completer.h"
 #include "late.h"
-#include "mr_grant.h"
+#include "mr_pieces.h"
 #include "req_commit.h"
 #include "req_recovery.h"
 #include "req_sack.h"
@@ -180,8 +181,20 @@ static uint32_t oldest_slot(const struct requester *req)
     return i;
 }
 
-/* Moves or queues the bytes of packet i, the next response of s, which is of count `slot`, if they
- * go to one piece of memory. */
+/* Moves the bytes of a response that go to several pieces of memory, all of them mapped. */
+static __attribute__((noinline)) bool move_to_pieces(struct rx_batch *b, struct mr_grant *g,
+                                                     const struct send_slot *s,
+                                                     const uint8_t *payload, uint32_t len)
+{
+    struct mr_piece pieces[QUEUE_MAX_SGE];
+
+    if (!mr_pieces_find(b, g, s->wqe.sge, s->wqe.h.num_sge, s->done * b->qp->mtu, len, pieces))
+        return false;
+    mr_pieces_put(pieces, payload, len);
+    return true;
+}
+
+/* Moves or queues the bytes of packet i, the next response of s, which is of count `slot`. */
 static bool move_response(struct rx_batch *b, struct mr_grant *g, const struct send_slot *s,
                           uint32_t slot, unsigned i)
 {
@@ -194,7 +207,7 @@ static bool move_response(struct rx_batch *b, struct mr_grant *g, const struct s
     for (; sge != end && off >= sge->length; sge++)
         off -= sge->length;
     if (sge == end || sge->length - off < len)
-        return false;
+        return len && move_to_pieces(b, g, s, payload, len);
     to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE,
                          sge->addr + off, len);
     if (likely(to)) {

@@ -45,6 +45,13 @@ static inline struct ring_cursor new_wqes(const struct requester *req)
     return ring_cursor_at(req->sq.ring, req->sq.size, req->sq.stride, req->sq.cons);
 }
 
+/* What a READ or atomic, the first one of a batch, may have: a fence, where it has nothing to wait
+ * for. Those behind it would wait for the first. */
+static inline uint64_t fence_of_first(const struct requester *req)
+{
+    return req->rd_outstanding ? 0 : WQE_FENCE;
+}
+
 static inline void slot_start(struct send_slot *s, uint32_t index, uint32_t len, uint32_t packets,
                               psn_t first)
 {

@@ -28,6 +28,7 @@ NO_STACK_PROTECTOR unsigned req_batch_atomics(struct engine *e, struct qp *qp, s
     struct ring_cursor wqe = new_wqes(req), slot = slots_from(req, req->head);
     struct tx_header header = {.first = 0};
     struct sge_region into = {0};
+    uint64_t ignored = fence_of_first(req);
     psn_t p = req->next_psn;
     uint8_t op = SQE_WRITE; /* no header yet */
     unsigned i;
@@ -36,9 +37,10 @@ NO_STACK_PROTECTOR unsigned req_batch_atomics(struct engine *e, struct qp *qp, s
     for (i = 0; i < n; i++, ring_cursor_next(&wqe), ring_cursor_next(&slot), p = psn_add(p, 1)) {
         struct send_slot *s = (struct send_slot *)slot.at;
 
-        if (!send_wqe_copy_atomic(wqe.at, &s->wqe) ||
+        if (!send_wqe_copy_atomic(wqe.at, ignored, &s->wqe) ||
             !sge_region_find(e, qp, s->wqe.sge, MEM_LOCAL_WRITE, &into))
             break;
+        ignored = 0;
         if (unlikely(s->wqe.h.opcode != op)) {
             tx_header_seal(e, qp, &qp->encap, &header, frames, i);
             header.first = i;

@@ -221,15 +221,18 @@ static __attribute__((noinline)) unsigned build_deferred(struct engine *e, struc
     return build_messages(e, qp, frames, n, true);
 }
 
-/* Atomics, or messages of several SGEs. */
-static __attribute__((noinline)) unsigned build_others(struct engine *e, struct qp *qp,
-                                                       struct frame *frames, unsigned n)
+/* Atomics, or messages and READs of several SGEs. */
+static __attribute__((noinline)) unsigned
+build_others(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, unsigned psns)
 {
-    uint8_t op = send_wqe_peek_opcode(&qp->req.sq);
+    uint8_t op = send_wqe_peek(&qp->req.sq).opcode;
 
     if (op <= SQE_SEND_IMM)
-        return build_gathered(e, qp, frames, n);
-    return op_is_atomic(op) && qp->service == PKT_RC ? req_batch_atomics(e, qp, frames, n) : 0;
+        return build_gathered(e, qp, frames, min_of(n, psns));
+    if (qp->service != PKT_RC)
+        return 0;
+    return op_is_atomic(op) ? req_batch_atomics(e, qp, frames, min_of(n, psns))
+                            : req_batch_other_reads(e, qp, frames, n, psns);
 }
 
 NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,
@@ -248,6 +251,6 @@ NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,
     if (e->sealed == e->jobs && qp->service == PKT_RC)
         taken = req_batch_reads(e, qp, frames, n, psns);
     if (!taken && e->sealed == e->jobs)
-        taken = build_others(e, qp, frames, messages);
+        taken = build_others(e, qp, frames, n, psns);
     return taken ? taken : build_deferred(e, qp, frames, messages);
 }

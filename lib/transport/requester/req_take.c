@@ -9,16 +9,17 @@
 #include "sg.h"
 #include "wqe.h"
 
-/* A READ or an atomic stays in the queue while no other may be outstanding: req_batch_reads or
- * req_batch_atomics takes it later, together with those behind it. */
-static bool read_must_wait(const struct qp *qp)
+/* What waits for READs and atomics stays in the queue: a batch takes it later, together with those
+ * behind it. */
+static bool must_wait(const struct qp *qp)
 {
-    uint8_t op;
+    struct sqe_head next;
 
-    if (!qp->req.rd_outstanding || req_reads_allowed(qp))
+    if (!qp->req.rd_outstanding)
         return false;
-    op = send_wqe_peek_opcode(&qp->req.sq);
-    return op == SQE_READ || op_is_atomic(op);
+    next = send_wqe_peek(&qp->req.sq);
+    return next.flags & SQE_FENCE || ((next.opcode == SQE_READ || op_is_atomic(next.opcode)) &&
+                                      !req_reads_allowed(qp));
 }
 
 /* The host may want a WQE that is good to fail all the same. */
@@ -49,7 +50,7 @@ static bool take_slot(struct engine *e, struct qp *qp)
         engine_touch(e, qp);
         return false;
     }
-    if (!pending || read_must_wait(qp))
+    if (!pending || must_wait(qp))
         return false;
     s = req_open_slot(req);
     s->index = req->sq.cons;

@@ -128,9 +128,12 @@ unsigned req_batch_messages(struct engine *e, struct qp *qp, struct frame *frame
                             unsigned psns);
 /* UD alone: up to n datagrams. */
 unsigned req_batch_datagrams(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
-/* READs alone, or atomics; no packet waits for a queued copy. */
+/* READs into one SGE, or others: into several, or with a fence, or atomics; no packet waits for a
+ * queued copy. */
 unsigned req_batch_reads(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                          unsigned psns);
+unsigned req_batch_other_reads(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                               unsigned psns);
 unsigned req_batch_atomics(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 /* Builds and seals up to n packets of the message being sent, neither its first nor its last. */
 unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);

@@ -4,45 +4,8 @@
  * pair's own receive queue, into mapped memory.
  */
 #include "count.h"
+#include "mr_pieces.h"
 #include "resp_batch_recv.h"
-
-/* Mapped memory in pieces, which is filled from its start. */
-struct piece {
-    uint8_t *at;
-    uint32_t len;
-};
-
-/* Those of n SGEs that take len bytes, exactly; false: they have no room, or one is not mapped. */
-ALWAYS_INLINE bool pieces_find(struct rx_batch *b, struct mr_grant *g, const struct sge *sge,
-                               unsigned n, uint32_t len, struct piece *p)
-{
-    for (unsigned i = 0; len && i < n; i++) {
-        p->len = min_of(len, sge[i].length);
-        if (!p->len)
-            continue;
-        p->at = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge[i].lkey,
-                                MEM_LOCAL_WRITE, sge[i].addr, p->len);
-        if (!p->at)
-            return false;
-        len -= p->len;
-        p++;
-    }
-    return !len;
-}
-
-/* Returns the piece that is filled next. */
-ALWAYS_INLINE struct piece *pieces_put(struct piece *p, const uint8_t *bytes, uint32_t len)
-{
-    for (; len > p->len; p++) {
-        mr_grant_copy(p->at, bytes, p->len);
-        bytes += p->len;
-        len -= p->len;
-    }
-    mr_grant_copy(p->at, bytes, len);
-    p->at += len;
-    p->len -= len;
-    return p;
-}
 
 ALWAYS_INLINE unsigned place_pieces(enum messages what, struct rx_batch *b, unsigned n)
 {
@@ -60,19 +23,19 @@ ALWAYS_INLINE unsigned place_pieces(enum messages what, struct rx_batch *b, unsi
         struct cqe *c = cq_batch_entry(&cqes);
         uint8_t grh[ENCAP_GRH_LEN];
         struct sge sge[QUEUE_MAX_SGE];
-        struct piece pieces[QUEUE_MAX_SGE], *next = pieces;
+        struct mr_piece pieces[QUEUE_MAX_SGE], *next = pieces;
         uint64_t wr_id;
         unsigned sges = recv_wqe_copy_sges(rq, rq->cons + i, &wr_id, sge);
 
         if (!sges || !qkey_ok(what, b, s) ||
-            !pieces_find(b, &g, sge, sges, bytes_of(what, s), pieces))
+            !mr_pieces_find(b, &g, sge, sges, 0, bytes_of(what, s), pieces))
             break;
         memcpy(c, &common, offsetof(struct cqe, seq));
         put_cqe(what, b, s, wr_id, rq->cons + i, grh, c);
         if (are_datagrams(what))
-            next = pieces_put(next, grh, sizeof(grh));
+            next = mr_pieces_put(next, grh, sizeof(grh));
         if (s->payload)
-            pieces_put(next, payload_of(what, s->bth), s->payload);
+            mr_pieces_put(next, payload_of(what, s->bth), s->payload);
         solicited |= bth_is_solicited(s->bth);
         cq_batch_give(&cqes, c);
     }

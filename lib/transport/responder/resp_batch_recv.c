@@ -2,9 +2,9 @@
 /*
  * Batches of messages that take receive WQEs: SEND ONLY with immediate data or without, datagrams
  * or of a connection, and WRITE ONLY with immediate data. The WQEs come from the queue pair's own
- * queue or from an SRQ. If their memory is mapped, the CQEs are written in place; else, from the
- * queue pair's own queue, they wait for the copies of their bytes. Of WQEs with several SGEs those
- * of the queue pair's own queue are taken, if all of them are mapped.
+ * queue or from an SRQ. If their memory is mapped, the CQEs are written in place; else they wait
+ * for the copies of their bytes. Of WQEs with several SGEs those of the queue pair's own queue are
+ * taken, if all of them are mapped.
  */
 #include "resp_batch_recv.h"
 
@@ -19,8 +19,8 @@ static unsigned wqes_for(const struct rx_batch *b, unsigned n)
     const struct qp *qp = b->qp;
     int pending;
 
-    if (qp->srq) /* messages for memory that is not mapped take its WQEs one by one */
-        return qp->srq->init.pd == qp->pd && !b->e->completions && !b->e->batch.n ? n : 0;
+    if (qp->srq)
+        return qp->srq->init.pd == qp->pd ? n : 0;
     pending = qp->resp.rq.max_sge ? work_queue_pending(&qp->resp.rq) : 0;
     return pending > 0 ? min_of(n, (unsigned)pending) : 0;
 }
@@ -50,8 +50,8 @@ unsigned resp_admit_writes_imm(struct rx_batch *b, unsigned n)
 
 /* Queues the copies of packet i's bytes to `to`; a datagram has two, and both are queued or none.
  */
-static bool queue_bytes(enum messages what, struct rx_batch *b, const struct mr_grant *g,
-                        unsigned i, uint64_t to)
+ALWAYS_INLINE bool queue_bytes(enum messages what, struct rx_batch *b, const struct mr_grant *g,
+                               unsigned i, uint64_t to)
 {
     const struct icrc_span *s = &b->span[i];
     const uint8_t *payload = payload_of(what, s->bth);
@@ -65,8 +65,8 @@ static bool queue_bytes(enum messages what, struct rx_batch *b, const struct mr_
 }
 
 /* The CQE of packet i waits for the copy of its bytes, and of those before it. */
-static struct rx_completion *complete_later(struct rx_batch *b, unsigned i,
-                                            const struct cqe *common)
+ALWAYS_INLINE struct rx_completion *complete_later(struct rx_batch *b, unsigned i,
+                                                   const struct cqe *common)
 {
     struct engine *e = b->e;
     struct rx_completion *c = &e->completion[e->completions++];
@@ -80,11 +80,14 @@ static struct rx_completion *complete_later(struct rx_batch *b, unsigned i,
     return c;
 }
 
-/* Into memory that is not mapped, or behind messages that wait for such. */
-ALWAYS_INLINE unsigned place_queued(enum messages what, struct rx_batch *b, unsigned n)
+/*
+ * Into memory that is not mapped, or behind messages that wait for such. shared: the WQEs are an
+ * SRQ's, whose lock is held: no memory of applications may be touched.
+ */
+ALWAYS_INLINE unsigned queue_from(enum messages what, struct rx_batch *b,
+                                  const struct work_queue *rq, bool shared, unsigned n)
 {
     struct engine *e = b->e;
-    struct work_queue *rq = &b->qp->resp.rq;
     const struct cqe common = common_cqe(what, b);
     const uint32_t before = are_datagrams(what) ? ENCAP_GRH_LEN : 0;
     struct mr_grant g = {.direct = NULL};
@@ -101,18 +104,26 @@ ALWAYS_INLINE unsigned place_queued(enum messages what, struct rx_batch *b, unsi
         if (!find_target(what, b, s, rq, rq->cons + i, &to))
             break;
         at = find_mapped(what, b, &g, &to, len);
-        if (!at && len && !queue_bytes(what, b, &g, i, to.addr))
+        if (at ? shared : len && !queue_bytes(what, b, &g, i, to.addr))
             break;
         if (at)
             mr_grant_copy(at + before, payload_of(what, s->bth), s->payload);
         else
             at = e->rx_job[b->job + i].grh;
         c = complete_later(b, i, &common);
-        put_cqe(what, b, s, to.wr_id, rq->cons + i, at, &c->cqe);
+        put_cqe(what, b, s, to.wr_id, shared ? 0 : rq->cons + i, at, &c->cqe);
     }
-    rq->cons += i;
     b->messages = i;
     return i;
+}
+
+ALWAYS_INLINE unsigned place_queued(enum messages what, struct rx_batch *b, unsigned n)
+{
+    struct work_queue *rq = &b->qp->resp.rq;
+
+    n = queue_from(what, b, rq, false, n);
+    rq->cons += n;
+    return n;
 }
 
 static __attribute__((noinline)) unsigned queue_sends(struct rx_batch *b, unsigned n)
@@ -191,8 +202,17 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
     return i;
 }
 
+/* ---- an SRQ ---- */
+
+/* The next n WQEs are taken, and others may take those behind them. */
+static void shared_taken(struct engine *e, struct srq *srq, unsigned n)
+{
+    if (srq_end(srq, n) && e->cfg.host.srq_event)
+        e->cfg.host.srq_event(e->cfg.host.ctx, srq, QP_EVENT_SRQ_LIMIT_REACHED);
+}
+
 /*
- * From an SRQ. Its lock is held while WQEs are judged, and not while memory of applications is
+ * Its lock is held while WQEs are judged, and not while memory of applications is
  * touched: a page fault of one would stop the workers of all.
  */
 ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsigned n)
@@ -212,8 +232,7 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
         if (!find_place(what, b, &g, &b->span[i], rq, rq->cons + i, &place[i]))
             break;
     n = i;
-    if (srq_end(qp->srq, n) && e->cfg.host.srq_event)
-        e->cfg.host.srq_event(e->cfg.host.ctx, qp->srq, QP_EVENT_SRQ_LIMIT_REACHED);
+    shared_taken(e, qp->srq, n);
     for (i = 0; i < n; i++) {
         struct cqe *c = cq_batch_entry(&cqes);
 
@@ -228,9 +247,33 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
     return n;
 }
 
+static __attribute__((noinline)) unsigned queue_shared(enum messages what, struct rx_batch *b,
+                                                       unsigned n)
+{
+    unsigned pending;
+    const struct work_queue *rq = srq_begin(b->qp->srq, &pending);
+
+    n = rq->max_sge ? queue_from(what, b, rq, true, min_of(n, pending)) : 0;
+    shared_taken(b->e, b->qp->srq, n);
+    return n;
+}
+
+/* Nothing waits for a copy: messages may complete at once. */
+static inline bool nothing_waits(const struct engine *e)
+{
+    return likely(!e->completions && !e->batch.n);
+}
+
+ALWAYS_INLINE unsigned place_from_srq(enum messages what, struct rx_batch *b, unsigned n)
+{
+    unsigned i = nothing_waits(b->e) ? place_shared(what, b, n) : 0;
+
+    return likely(i) ? i : queue_shared(what, b, n);
+}
+
 static __attribute__((noinline)) unsigned place_shared_sends(struct rx_batch *b, unsigned n)
 {
-    return place_shared(SENDS, b, n);
+    return place_from_srq(SENDS, b, n);
 }
 
 unsigned resp_place_sends(struct rx_batch *b, unsigned n)
@@ -239,7 +282,7 @@ unsigned resp_place_sends(struct rx_batch *b, unsigned n)
 
     if (unlikely(b->qp->srq))
         return place_shared_sends(b, n);
-    if (likely(!b->e->completions && !b->e->batch.n))
+    if (nothing_waits(b->e))
         i = place_own(SENDS, b, n);
     if (unlikely(!i))
         i = resp_place_pieces(SENDS, b, n);
@@ -251,8 +294,8 @@ ALWAYS_INLINE unsigned place_any(enum messages what, struct rx_batch *b, unsigne
     unsigned i = 0;
 
     if (b->qp->srq)
-        return place_shared(what, b, n);
-    if (likely(!b->e->completions && !b->e->batch.n))
+        return place_from_srq(what, b, n);
+    if (nothing_waits(b->e))
         i = place_own(what, b, n);
     if (unlikely(!i))
         i = resp_place_pieces(what, b, n);

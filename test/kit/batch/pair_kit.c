@@ -39,6 +39,7 @@ void chain_init(struct chain *c, bool general, const struct nature *n)
     memset(c->b.memory, 0, 8 * ATOMIC_WORDS);
     connect_to(&c->a, &c->b, ALL_RIGHTS, n->psn);
     connect_to(&c->b, &c->a, n->qp_access, n->psn);
+    c->a.qp->req.sq.in_batches = !general;
 }
 
 void chain_fini(struct chain *c)
@@ -67,12 +68,15 @@ static struct wish wish(const struct ops *ops, struct random *r)
                                     64, 1024, 1024, 1025, 2048, 3072, 4095, 10000, 20000};
     static uint8_t op = SQE_READ;
     static uint32_t len = 8;
+    static bool in_two;
     struct wish w = {.flags = SQE_SIGNALED};
 
     if (random_below(r, 24) == 0)
         op = ops->op[random_below(r, ops->n)];
     if (random_below(r, 24) == 0)
         len = lens[random_below(r, ARRAY_SIZE(lens))];
+    if (random_below(r, 24) == 0)
+        in_two = random_below(r, 4) == 0;
     w.op = op;
     w.len = op_is_atomic(op) ? 8 : len;
     w.from = random_below(r, MEMORY - w.len);
@@ -86,12 +90,13 @@ static struct wish wish(const struct ops *ops, struct random *r)
     if (random_below(r, 20) == 0)
         w.flags &= (uint8_t)~SQE_SIGNALED;
     w.wrong = (int)random_below(r, 1500);
+    w.in_two = in_two || random_below(r, 40) == 0;
+    w.cut = random_below(r, 8) ? w.len / 2 : random_below(r, w.len + 1);
     w.other_from = random_below(r, 12) == 0;
     w.other_to = random_below(r, 12) == 0;
     return w;
 }
 
-/* The same for both pairs, except that one has a second, empty SGE. */
 void post(struct chain *c, const struct wish *w)
 {
     struct side *s = &c->a;
@@ -102,11 +107,16 @@ void post(struct chain *c, const struct wish *w)
     *e = (struct sqe){.wr_id = s->prod,
                       .opcode = w->op,
                       .flags = w->flags,
-                      .num_sge = c->general ? 2 : 1,
+                      .num_sge = 1,
                       .remote_addr = IOVA + w->from,
                       .rkey = w->other_from ? c->b.other.key : c->b.mr.key};
     sge[0] = (struct sge){
         .addr = IOVA + w->to, .length = w->len, .lkey = w->other_to ? s->other.key : s->mr.key};
+    if (w->in_two) {
+        e->num_sge = 2;
+        sge[1] = (struct sge){IOVA + w->to / 2, w->len - w->cut, s->mr.key};
+        sge[0].length = w->cut;
+    }
     if (op_is_atomic(w->op)) {
         e->atomic.compare_add = w->compare_add;
         e->atomic.swap = w->swap;
@@ -127,12 +137,10 @@ void post(struct chain *c, const struct wish *w)
         e->remote_addr += 4;
     else if (w->wrong == 7)
         sge[0].length++;
-    else if (w->wrong < 40 && w->len > 1) { /* in two pieces */
-        e->num_sge = 2;
-        sge[1] = (struct sge){
-            .addr = IOVA + w->to / 2, .length = w->len - w->len / 2, .lkey = s->mr.key};
-        sge[0].length = w->len / 2;
-    }
+    else if (w->wrong == 8)
+        sge[1].lkey ^= 0x100;
+    else if (w->wrong == 9)
+        sge[1].addr = IOVA + MEMORY - sge[1].length + 1;
     atomic_store(&s->shared->sq_prod, s->prod);
 }
 

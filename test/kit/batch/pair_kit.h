@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two pairs of engines with the same work. In the first pair both ends use the batch path where it
- * applies. In the second pair the requester has work requests of two SGEs, the responder's memory
+ * applies. In the second pair the requester takes work requests one by one, the responder's memory
  * is not mapped, both get their frames as forwarded frames, and the responder builds its answers
  * one at a time, so that all work uses the general path. Whatever the applications and the network
  * do, both pairs must send the same frames (except for the IP identification and the checksums over
@@ -47,6 +47,8 @@ struct wish {
     uint8_t op, flags;
     uint32_t len, from, to;
     uint64_t compare_add, swap;
+    bool in_two; /* SGEs, the first one of `cut` bytes */
+    uint32_t cut;
     int wrong;                 /* which error it has; mostly none */
     bool other_from, other_to; /* regions */
 };
@@ -56,7 +58,6 @@ uint64_t pair_trial(uint64_t seed, const struct ops *ops);
 
 void chain_init(struct chain *c, bool general, const struct nature *n);
 void chain_fini(struct chain *c);
-/* The same for both pairs, except that one has a second, empty SGE. */
 void post(struct chain *c, const struct wish *w);
 /* Fetches the frames that `from` sends; receive() then delivers those that the network leaves. */
 void send_from(struct chain *c, struct side *from, const struct nature *n, ns_t now);

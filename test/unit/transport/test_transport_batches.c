@@ -90,7 +90,7 @@ static void post(struct side *s, const struct side *peer, struct random *r)
         .addr = IOVA + random_below(r, MEMORY - len), .length = len, .lkey = s->mr.key};
     if (batch_type == QPT_UD)
         make_datagram(s, peer, e, r);
-    if (op < SQE_READ && random_below(r, 16) == 0)
+    if (op <= SQE_READ && random_below(r, 16) == 0)
         cut_in_two(e, random_below(r, len + 1));
     atomic_store(&s->shared->sq_prod, s->prod);
 }
