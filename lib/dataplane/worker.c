@@ -5,7 +5,7 @@
  *   1. a function of the control thread (worker_call.c)
  *   2. a burst of frames from each port, through its engine
  *   3. the frames that other workers have forwarded (worker_forward.c)
- *   4. the doorbells of each application: its queue pairs have new work requests
+ *   4. the doorbells of applications: their queue pairs have new work requests (worker_ctx.c)
  *   5. for each port: timers, frames of the IP host, a burst of packets that its engine builds
  *   6. notifications to workers and applications (worker_notify.c)
  *
@@ -67,43 +67,6 @@ static bool transmit_slow_path(struct worker_port *p)
     return sent;
 }
 
-/* The queue pair may have moved since the application looked up its worker. */
-static void forward_doorbell(struct worker *w, const struct worker_ctx *ctx, uint32_t slot,
-                             struct worker *to)
-{
-    counter_inc(&w->stats.doorbells_forwarded);
-    doorbell_ring(&ctx->shared->worker[to->index], slot);
-    worker_kick(to);
-}
-
-/* The application chooses the slots: those without a queue pair are ignored. */
-static bool serve_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
-{
-    uint32_t slot[DOORBELLS_MAX];
-    unsigned n;
-
-    if (!doorbell_pending(ctx->doorbells))
-        return false;
-    if (ctx->share && share_must_wait(ctx->share))
-        return true; /* others have work: the worker does not sleep */
-    n = doorbell_take(ctx->doorbells, slot, DOORBELLS_MAX);
-    /* Without a doorbell it has looked at as many words. */
-    worker_charge(ctx, (n ? n : DOORBELLS_MAX) * COST_TURN);
-    for (unsigned i = 0; i < n; i++) {
-        struct dp_qp *dq = dp_slots_get(ctx->slots, slot[i]);
-        struct worker_port *p;
-
-        if (!dq)
-            continue;
-        p = atomic_load_explicit(&dq->port, memory_order_acquire);
-        if (p->worker == w)
-            engine_doorbell(p->engine, dq->qp, now);
-        else
-            forward_doorbell(w, ctx, slot[i], p->worker);
-    }
-    return true;
-}
-
 static bool expire_timers(struct worker_port *p, ns_t now)
 {
     if (engine_next_timer(p->engine) > now)
@@ -153,8 +116,7 @@ bool worker_poll(struct worker *w, ns_t now)
     for (unsigned i = 0; i < w->ports; i++)
         work |= receive_burst(&w->port[i], now);
     work |= worker_receive_forwarded(w, now);
-    for (unsigned i = 0; i < w->contexts; i++)
-        work |= serve_doorbells(w, w->ctx[i], now);
+    work |= worker_serve_contexts(w, !work, now);
     if (worker_memory_failed(w))
         worker_fail_programs(w, now);
     for (unsigned i = 0; i < w->ports; i++) {

@@ -82,6 +82,8 @@ struct worker_ctx {
     _Atomic uint32_t *faults;
     uint32_t faults_seen;         /**< W: *faults, when its queue pairs were last failed */
     int wake_fd;                  /**< eventfd: the application writes it to wake the worker */
+    ns_t rung;                    /**< W: when a doorbell was last taken */
+    unsigned place;               /**< W: in the worker's array */
     uint32_t polls_seen;          /**< W: shared->polls at the last sample */
     bool wake_listed;             /**< W: in the worker's list of contexts to wake */
     bool written;                 /**< W: since then, the peer has changed its memory */

@@ -37,6 +37,7 @@ void worker_destroy(struct worker *w)
     worker_wake_close(w);
     worker_mem_call_free(w->own_call);
     free(w->ctx);
+    free(w->by_fd);
     free(w);
 }
 

@@ -3,10 +3,6 @@
  * or, while that one sleeps or yields, on its own (worker_lend.c). */
 #include "worker_internal.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-
 /* Polls of `done` before the caller sleeps: a worker that is awake answers within a microsecond or
  * two. */
 #define CALL_SPINS 200
@@ -100,72 +96,4 @@ void worker_call_all(struct worker *const *w, unsigned n, worker_fn fn, void *ar
     struct nested_call others = {.w = w + 1, .n = n - 1, .fn = fn, .arg = arg};
 
     worker_call(w[0], call_next, &others);
-}
-
-struct ctx_change {
-    struct worker_ctx *ctx;
-    struct worker_ctx **array; /* in: a larger one for the worker, or NULL; out: the old one */
-    unsigned room;
-};
-
-static void attach_ctx(struct worker *w, void *arg)
-{
-    struct ctx_change *c = arg;
-
-    if (c->array) {
-        struct worker_ctx **old = w->ctx;
-
-        for (unsigned i = 0; i < w->contexts; i++)
-            c->array[i] = old[i];
-        w->ctx = c->array;
-        w->ctx_room = c->room;
-        c->array = old;
-    }
-    w->ctx[w->contexts++] = c->ctx;
-    if (c->ctx->share)
-        share_join(c->ctx->share);
-    c->ctx->polls_seen = atomic_load(&c->ctx->shared->polls);
-    atomic_store(&c->ctx->shared->spin_limit, w->policy.spin_limit);
-    atomic_store(&c->ctx->shared->worker_cpu[w->index], w->cpu);
-}
-
-int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx)
-{
-    struct ctx_change c = {.ctx = ctx};
-    int err = worker_wake_add(w, &ctx->wake_fd);
-
-    if (err)
-        return err;
-    /* The control thread may read these two: only its calls change them. */
-    if (w->contexts == w->ctx_room) {
-        c.room = w->ctx_room ? w->ctx_room * 2 : 16;
-        c.array = malloc(c.room * sizeof(*c.array));
-        if (!c.array) {
-            worker_wake_remove(w, ctx->wake_fd);
-            return -ENOMEM;
-        }
-    }
-    worker_call(w, attach_ctx, &c);
-    free(c.array);
-    return 0;
-}
-
-static void detach_ctx(struct worker *w, void *arg)
-{
-    struct worker_ctx *ctx = arg;
-    unsigned i = 0;
-
-    while (i < w->contexts && w->ctx[i] != ctx)
-        i++;
-    if (i == w->contexts)
-        return;
-    w->ctx[i] = w->ctx[--w->contexts];
-    if (ctx->share)
-        share_leave(ctx->share);
-}
-
-void worker_ctx_detach(struct worker *w, struct worker_ctx *ctx)
-{
-    worker_call(w, detach_ctx, ctx);
-    worker_wake_remove(w, ctx->wake_fd);
 }

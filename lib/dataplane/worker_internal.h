@@ -13,6 +13,7 @@
 #define ASYNC_RING    256 /* a power of two */
 #define EVENT_CQS_MAX 64
 #define DOORBELLS_MAX 64
+#define WAKES_MAX     32 /* eventfds that one look takes notice of; others have their turn later */
 #define TX_LEND_MIN   4u /* frames borrowed for a burst, at least */
 
 enum worker_state { WORKER_POLLING, WORKER_ASLEEP, WORKER_CONTENDED };
@@ -51,11 +52,19 @@ struct worker {
 
     struct worker_port port[WORKER_PORTS_MAX];
     unsigned ports;
-    struct worker_ctx **ctx;
-    unsigned contexts, ctx_room;
+    struct worker_ctx **ctx; /* the hot ones first: worker_ctx.c */
+    unsigned contexts, ctx_room, hot;
+    unsigned next_hot;         /* the next one to look at */
+    bool look_at_all;          /* the next pass looks at all hot ones */
+    ns_t asked;                /* when it last asked whose eventfds were written */
+    int woken_fd[WAKES_MAX];   /* eventfds that were */
+    unsigned woken;            /* how many, and not yet looked at */
+    struct worker_ctx **by_fd; /* whose they are; NULL: no context's */
+    unsigned fd_room;
 
     /* Forwarded frames. A set of workers is a bit for each. */
     _Atomic uint32_t forwarded_from; /* have frames for this one: set after the frames are stored */
+    _Atomic bool bells_forwarded;    /* others have rung doorbells of contexts here */
     uint32_t forwarded_to;           /* got frames from this one in this pass: to be woken */
     uint32_t half_full;              /* their ring from this one is: see worker_pauses_rx */
     ns_t half_full_since;            /* 0: no ring is */
@@ -77,7 +86,7 @@ struct worker {
     unsigned contexts_lent;     /* as many as it had when it was borrowed */
     bool sent_lent;             /* packets were sent since: a port may bring them back */
 
-    bool pinned;      /* the thread that carries the loop runs on this CPU alone: */
+    bool pinned; /* the thread that carries the loop runs on this CPU alone: */
     int own_cpu;
     bool always_poll; /* it is the worker's own */
 
@@ -144,6 +153,8 @@ void worker_wake_remove(struct worker *w, int fd);
 /* Sleeps until an eventfd is written that was not since the last sleep, at most `limit` from now.
  * False: the time is over, or a timer from an earlier sleep has ended this one. */
 bool worker_sleep(struct worker *w, ns_t now, ns_t limit);
+/* The same without a sleep. */
+bool worker_was_woken(struct worker *w);
 
 /* A worker begins a call to a program's memory: wakes the watch if it sleeps. */
 void watch_wake(struct worker_group *g);
@@ -151,6 +162,16 @@ void watch_wake(struct worker_group *g);
 /* ---- worker_admin.c ---- */
 /* The CPU time of a thread; 0: not known. */
 ns_t worker_thread_cpu(pthread_t thread);
+
+/* ---- worker_ctx.c ---- */
+/* Serves the doorbells of contexts. idle: the pass has found no work before. Returns whether there
+ * were some. */
+bool worker_serve_contexts(struct worker *w, bool idle, ns_t now);
+/* Every millisecond of a worker that does not sleep: which contexts have been silent. */
+void worker_cool_contexts(struct worker *w, ns_t now);
+/* Sets doorbells.worker_armed of the hot ones, which the next pass looks at; the others have it set
+ * all the time. */
+void worker_arm_contexts(struct worker *w, uint32_t armed);
 
 /* ---- worker_call.c ---- */
 /* Runs the function that the control thread has left, if any: then true. */

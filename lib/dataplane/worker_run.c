@@ -59,6 +59,7 @@ static void sample_pollers(struct worker *w, ns_t now)
         return;
     w->next_sample = now + SAMPLE_NS;
     worker_sample_faults(w, now);
+    worker_cool_contexts(w, now);
     publish_cpu(w);
     for (unsigned i = 0; i < w->contexts; i++) {
         struct worker_ctx *ctx = w->ctx[i];
@@ -127,16 +128,14 @@ static void arm_wakeups(struct worker *w)
 {
     w->sleep_short = false;
     atomic_store_explicit(&w->armed, 1, memory_order_relaxed);
-    for (unsigned i = 0; i < w->contexts; i++)
-        atomic_store_explicit(&w->ctx[i]->doorbells->worker_armed, 1, memory_order_relaxed);
+    worker_arm_contexts(w, 1);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
 static void disarm_wakeups(struct worker *w)
 {
     atomic_store_explicit(&w->armed, 0, memory_order_relaxed);
-    for (unsigned i = 0; i < w->contexts; i++)
-        atomic_store_explicit(&w->ctx[i]->doorbells->worker_armed, 0, memory_order_relaxed);
+    worker_arm_contexts(w, 0);
 }
 
 /* Lets the ports wake the worker. False: a port has frames already, and reception is not paused for

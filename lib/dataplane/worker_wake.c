@@ -22,9 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Eventfds that one sleep takes notice of; others end the next one. */
-#define WAKES_MAX 32
-
 /* Sleeps that epoll_wait, which counts in milliseconds, ends by itself. */
 #define COARSE_SLEEP (100 * NS_PER_MS)
 
@@ -133,16 +130,27 @@ static void arm_timer(struct worker *w, ns_t now, ns_t until)
     w->timer_at = until;
 }
 
-bool worker_sleep(struct worker *w, ns_t now, ns_t limit)
+/* What it finds is in woken_fd. */
+static bool wait_for_wakes(struct worker *w, int timeout_ms)
 {
     struct epoll_event ev[WAKES_MAX];
-    bool woken = false;
-    int n;
+    int n = epoll_wait(w->sleep_fd, ev, WAKES_MAX, timeout_ms);
 
+    w->woken = 0;
+    for (int i = 0; i < n; i++)
+        if (ev[i].data.fd != w->timer_fd)
+            w->woken_fd[w->woken++] = ev[i].data.fd;
+    return w->woken;
+}
+
+bool worker_sleep(struct worker *w, ns_t now, ns_t limit)
+{
     if (limit < COARSE_SLEEP)
         arm_timer(w, now, now + limit);
-    n = epoll_wait(w->sleep_fd, ev, WAKES_MAX, (int)(max_of(limit, COARSE_SLEEP) / NS_PER_MS));
-    for (int i = 0; i < n; i++)
-        woken |= ev[i].data.fd != w->timer_fd;
-    return woken;
+    return wait_for_wakes(w, (int)(max_of(limit, COARSE_SLEEP) / NS_PER_MS));
+}
+
+bool worker_was_woken(struct worker *w)
+{
+    return wait_for_wakes(w, 0);
 }

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The contexts of applications that a worker serves: their doorbells, and at which of them it
+ * looks.
+ *
+ * Each pass looks at the doorbells of hot contexts: at HOT_LOOKS of them, in turn, as there is only
+ * one burst of packets in a pass. Where there are more than HOT_MIN, those that have rung none for
+ * HOT_TIME become cold. A cold one's wake-up stays armed: its application writes the eventfd as if
+ * the worker slept. That ends the worker's sleep; while it is awake, it asks the kernel now and
+ * then which eventfds were written, so that a thousand silent applications cost no more than one.
+ */
+#include "worker_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOT_LOOKS 64u
+#define HOT_MIN   32u
+#define HOT_TIME  (10 * NS_PER_MS)
+
+/* Between two questions to the kernel: of a worker that has work, and of one that has none. */
+#define ASK_BUSY (50 * NS_PER_US)
+#define ASK_IDLE (5 * NS_PER_US)
+
+/* ---- doorbells ---- */
+
+/* The queue pair may have moved since the application looked up its worker. Its eventfd there is
+ * the application's, which could make a write to it wait for ever. */
+static void forward_doorbell(struct worker *w, const struct worker_ctx *ctx, uint32_t slot,
+                             struct worker *to)
+{
+    counter_inc(&w->stats.doorbells_forwarded);
+    if (doorbell_ring(&ctx->shared->worker[to->index], slot))
+        atomic_store(&to->bells_forwarded, true);
+    worker_kick(to);
+}
+
+/* The application chooses the slots: those without a queue pair are ignored. */
+static bool serve_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
+{
+    uint32_t slot[DOORBELLS_MAX];
+    unsigned n;
+
+    if (!doorbell_pending(ctx->doorbells))
+        return false;
+    ctx->rung = now;
+    if (ctx->share && share_must_wait(ctx->share))
+        return true; /* others have work: the worker does not sleep */
+    n = doorbell_take(ctx->doorbells, slot, DOORBELLS_MAX);
+    /* Without a doorbell it has looked at as many words. */
+    worker_charge(ctx, (n ? n : DOORBELLS_MAX) * COST_TURN);
+    for (unsigned i = 0; i < n; i++) {
+        struct dp_qp *dq = dp_slots_get(ctx->slots, slot[i]);
+        struct worker_port *p;
+
+        if (!dq)
+            continue;
+        p = atomic_load_explicit(&dq->port, memory_order_acquire);
+        if (p->worker == w)
+            engine_doorbell(p->engine, dq->qp, now);
+        else
+            forward_doorbell(w, ctx, slot[i], p->worker);
+    }
+    return true;
+}
+
+/* ---- hot and cold ---- */
+
+static void put(struct worker *w, unsigned i, struct worker_ctx *ctx)
+{
+    w->ctx[i] = ctx;
+    ctx->place = i;
+}
+
+static void swap(struct worker *w, unsigned i, unsigned k)
+{
+    struct worker_ctx *ctx = w->ctx[i];
+
+    put(w, i, w->ctx[k]);
+    put(w, k, ctx);
+}
+
+static void heat(struct worker *w, struct worker_ctx *ctx)
+{
+    swap(w, ctx->place, w->hot++);
+    atomic_store_explicit(&ctx->doorbells->worker_armed, 0, memory_order_relaxed);
+}
+
+/* Those whose eventfds were written. A descriptor may be another context's by now, which is looked
+ * at in vain. */
+static bool serve_woken(struct worker *w, ns_t now)
+{
+    bool work = false;
+
+    for (; w->woken; w->woken--) {
+        int fd = w->woken_fd[w->woken - 1];
+        struct worker_ctx *ctx = (unsigned)fd < w->fd_room ? w->by_fd[fd] : NULL;
+
+        if (!ctx)
+            continue;
+        if (ctx->place >= w->hot)
+            heat(w, ctx);
+        work |= serve_doorbells(w, ctx, now);
+    }
+    return work;
+}
+
+static bool serve_cold(struct worker *w, bool idle, ns_t now)
+{
+    bool woken = false;
+
+    if (!w->woken && now - w->asked >= (idle ? ASK_IDLE : ASK_BUSY)) {
+        w->asked = now;
+        woken = worker_was_woken(w); /* also by others: no reason to sleep */
+    }
+    return serve_woken(w, now) || woken;
+}
+
+/* The next ones of more than HOT_LOOKS. */
+static bool serve_some(struct worker *w, ns_t now)
+{
+    unsigned i = w->next_hot;
+    bool work = false;
+
+    for (unsigned n = HOT_LOOKS; n; n--) {
+        if (i >= w->hot)
+            i = 0;
+        work |= serve_doorbells(w, w->ctx[i++], now);
+    }
+    w->next_hot = i;
+    return work;
+}
+
+static bool serve_hot(struct worker *w, ns_t now)
+{
+    bool work = false;
+
+    if (unlikely(w->hot > HOT_LOOKS) && !w->look_at_all)
+        return serve_some(w, now);
+    w->look_at_all = false;
+    for (unsigned i = 0; i < w->hot; i++)
+        work |= serve_doorbells(w, w->ctx[i], now);
+    return work;
+}
+
+/* Workers that have rung doorbells here do not say for which contexts. */
+static void find_forwarded(struct worker *w)
+{
+    atomic_store(&w->bells_forwarded, false);
+    for (unsigned i = w->hot; i < w->contexts; i++)
+        if (doorbell_pending(w->ctx[i]->doorbells))
+            heat(w, w->ctx[i]);
+    w->look_at_all = true;
+}
+
+bool worker_serve_contexts(struct worker *w, bool idle, ns_t now)
+{
+    bool work;
+
+    if (unlikely(atomic_load_explicit(&w->bells_forwarded, memory_order_relaxed)))
+        find_forwarded(w);
+    work = serve_hot(w, now);
+    if (unlikely(w->hot < w->contexts))
+        work |= serve_cold(w, idle && !work, now);
+    return work;
+}
+
+/* Arms the wake-up. False: a doorbell was rung before. */
+static bool may_cool(struct worker_ctx *ctx)
+{
+    atomic_store(&ctx->doorbells->worker_armed, 1);
+    if (likely(!doorbell_pending(ctx->doorbells))) /* in one order with the store: doorbell.h */
+        return true;
+    atomic_store_explicit(&ctx->doorbells->worker_armed, 0, memory_order_relaxed);
+    return false;
+}
+
+void worker_cool_contexts(struct worker *w, ns_t now)
+{
+    for (unsigned i = w->hot; i-- && w->hot > HOT_MIN;)
+        if (now - w->ctx[i]->rung >= HOT_TIME && may_cool(w->ctx[i]))
+            swap(w, i, --w->hot);
+}
+
+void worker_arm_contexts(struct worker *w, uint32_t armed)
+{
+    w->look_at_all = true;
+    for (unsigned i = 0; i < w->hot; i++)
+        atomic_store_explicit(&w->ctx[i]->doorbells->worker_armed, armed, memory_order_relaxed);
+}
+
+/* ---- they come and go ---- */
+
+struct ctx_change {
+    struct worker_ctx *ctx;
+    /* In: larger ones for the worker, or NULL; out: the old ones. */
+    struct worker_ctx **array, **by_fd;
+    unsigned room, fd_room;
+};
+
+static void replace(struct worker_ctx ***array, unsigned *room, struct worker_ctx ***by,
+                    unsigned by_room)
+{
+    struct worker_ctx **old = *array;
+
+    if (!*by)
+        return;
+    if (old)
+        memcpy(*by, old, *room * sizeof(*old));
+    *array = *by;
+    *room = by_room;
+    *by = old;
+}
+
+static void attach_ctx(struct worker *w, void *arg)
+{
+    struct ctx_change *c = arg;
+
+    replace(&w->ctx, &w->ctx_room, &c->array, c->room);
+    replace(&w->by_fd, &w->fd_room, &c->by_fd, c->fd_room);
+    put(w, w->contexts, c->ctx);
+    swap(w, w->contexts++, w->hot++);
+    w->by_fd[c->ctx->wake_fd] = c->ctx;
+    c->ctx->rung = worker_time();
+    if (c->ctx->share)
+        share_join(c->ctx->share);
+    c->ctx->polls_seen = atomic_load(&c->ctx->shared->polls);
+    atomic_store(&c->ctx->shared->spin_limit, w->policy.spin_limit);
+    atomic_store(&c->ctx->shared->worker_cpu[w->index], w->cpu);
+}
+
+/* At least twice the room that there is. False: out of memory. */
+static bool make_room(struct worker_ctx ***array, unsigned *room, unsigned now, unsigned needed)
+{
+    if (needed <= now)
+        return true;
+    *room = max_of(max_of(2 * now, 16u), needed);
+    *array = calloc(*room, sizeof(**array));
+    return *array;
+}
+
+int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx)
+{
+    struct ctx_change c = {.ctx = ctx};
+    int err = worker_wake_add(w, &ctx->wake_fd);
+
+    if (err)
+        return err;
+    /* The control thread may read what only its calls change. */
+    if (make_room(&c.array, &c.room, w->ctx_room, w->contexts + 1) &&
+        make_room(&c.by_fd, &c.fd_room, w->fd_room, (unsigned)ctx->wake_fd + 1)) {
+        worker_call(w, attach_ctx, &c);
+    } else {
+        worker_wake_remove(w, ctx->wake_fd);
+        err = -ENOMEM;
+    }
+    free(c.array);
+    free(c.by_fd);
+    return err;
+}
+
+static void detach_ctx(struct worker *w, void *arg)
+{
+    struct worker_ctx *ctx = arg;
+
+    if (ctx->place < w->hot)
+        swap(w, ctx->place, --w->hot);
+    swap(w, ctx->place, --w->contexts);
+    w->by_fd[ctx->wake_fd] = NULL;
+    if (ctx->share)
+        share_leave(ctx->share);
+}
+
+void worker_ctx_detach(struct worker *w, struct worker_ctx *ctx)
+{
+    worker_call(w, detach_ctx, ctx);
+    worker_wake_remove(w, ctx->wake_fd);
+}
