@@ -32,6 +32,20 @@ static bool copy_name(const char *from, char *name, size_t room)
     return !strchr(name, '/') && name[0] != '.';
 }
 
+/* A virtio device has no node itself; the PCI device above it has. */
+static int node_of_interface(const char *name, const char *sysfs)
+{
+    static const char *const files[] = {"device/numa_node", "device/../numa_node"};
+    char path[PATH_MAX];
+    int node = -1;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(files) && node < 0; i++) {
+        snprintf(path, sizeof(path), "%s/class/net/%s/%s", sysfs, name, files[i]);
+        node = read_node(path);
+    }
+    return node;
+}
+
 static int node_of_device(const char *device, const char *sysfs)
 {
     static const char option[] = ",iface=";
@@ -40,9 +54,9 @@ static int node_of_device(const char *device, const char *sysfs)
 
     if (!copy_name(iface ? iface + sizeof(option) - 1 : device, name, sizeof(name)))
         return -1;
-    snprintf(path, sizeof(path),
-             iface ? "%s/class/net/%s/device/numa_node" : "%s/bus/pci/devices/%s/numa_node", sysfs,
-             name);
+    if (iface)
+        return node_of_interface(name, sysfs);
+    snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/numa_node", sysfs, name);
     return read_node(path);
 }
 

@@ -122,10 +122,12 @@ class Channel:
 
 class Guest:
     """link: QEMU's arguments for the first NIC. prefix: what to start QEMU with, as in a network namespace. memory: MiB.
-    iommu: with one, for devices that are given to processes. counted: its clock counts instructions, 2 ns each."""
+    iommu: with one, for devices that are given to processes. counted: its clock counts instructions, 2 ns each. nodes: of
+    NUMA, which have the CPUs in turn and a part of the memory each."""
 
     def __init__(self, kernel, archive, folder, link, prefix=(), cpus=1, memory=512, cpu="qemu64", iommu=False,
-                 counted=False):
+                 counted=False, nodes=1):
+        self.nodes = nodes
         self.cpus, self.memory, self.cpu, self.iommu, self.counted = cpus, memory, cpu, iommu, counted
         self.console = os.path.join(folder, "console")
         self.log = os.path.join(folder, "qemu.log")
@@ -150,14 +152,24 @@ class Guest:
         self.free = self.channels[1:]
         self.boot_seconds = time.monotonic() - started
 
+    def _memory(self, machine):
+        parts = [word for node in range(self.nodes) for word in
+                 ("-object", f"memory-backend-memfd,id=mem{node},size={self.memory // self.nodes}M,share=on")]
+        if self.nodes == 1:
+            return ["-machine", machine + ",memory-backend=mem0", *parts]
+        for node in range(self.nodes):
+            parts += ["-numa", f"node,nodeid={node},memdev=mem{node}"]
+        for cpu in range(self.cpus):
+            parts += ["-numa", f"cpu,node-id={cpu % self.nodes},socket-id={cpu}"]
+        return ["-machine", machine, *parts]
+
     def _command(self, kernel, archive, link):
         # Should this process be killed, the guest ends as well. The kernel's watchdogs are off: what they would find is that
         # this machine is busy.
         machine = "q35" if self.iommu else "pc"
         command = ["setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", self.cpu,
-                   "-smp", str(self.cpus), "-m", str(self.memory),
-                   "-object", f"memory-backend-memfd,id=mem0,size={self.memory}M,share=on",
-                   "-machine", machine + ",memory-backend=mem0",
+                   "-smp", f"{self.cpus},sockets={self.cpus}", "-m", str(self.memory),
+                   *self._memory(machine),
                    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                    "-kernel", kernel, "-initrd", archive,
                    "-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nowatchdog "
@@ -168,10 +180,11 @@ class Guest:
         if self.iommu:
             command += ["-device", "intel-iommu,intremap=off,caching-mode=on"]
         command += link
+        bus = ",bus=pci.0" if self.nodes > 1 else ""  # else QEMU may take a bridge of the link
         forwards = "".join(f",hostfwd=tcp:127.0.0.1:{host}-:{guest}" for guest, host in self.forwards.items())
         command += ["-netdev", "user,id=user0,ipv6=off" + forwards,
-                    "-device", "virtio-net-pci,netdev=user0,mac=02:00:00:00:78:fe,romfile=,vectors=0"]
-        command += ["-device", f"virtio-serial-pci,max_ports={PORTS + 2},vectors=0"]
+                    "-device", "virtio-net-pci,netdev=user0,mac=02:00:00:00:78:fe,romfile=,vectors=0" + bus]
+        command += ["-device", f"virtio-serial-pci,max_ports={PORTS + 2},vectors=0" + bus]
         for number, channel in enumerate(self.channels, 1):
             command += ["-chardev", f"socket,id=port{number},fd={channel.far.fileno()}",
                         "-device", f"virtserialport,chardev=port{number},nr={number}"]

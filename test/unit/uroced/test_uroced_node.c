@@ -10,7 +10,7 @@
 #include "unit.h"
 
 static char sysfs[] = "/tmp/uroce-node.XXXXXX";
-static char made[16][200]; /* in the order of their creation */
+static char made[20][200]; /* in the order of their creation */
 static unsigned count;
 
 static void make(const char *name, const char *text)
@@ -29,6 +29,14 @@ static void make(const char *name, const char *text)
     fclose(f);
 }
 
+static void make_link(const char *name, const char *to)
+{
+    char *path = made[count++];
+
+    snprintf(path, sizeof(made[0]), "%s/%s", sysfs, name);
+    assert_int_equal(symlink(to, path), 0);
+}
+
 static int setup(void **state)
 {
     static const char *const folders[] = {
@@ -36,12 +44,14 @@ static int setup(void **state)
         "class/net",
         "class/net/eth1",
         "class/net/eth1/device",
+        "class/net/virtio1",
         "bus",
         "bus/pci",
         "bus/pci/devices",
         "bus/pci/devices/0000:03:00.0",
         "bus/pci/devices/0000:81:00.0",
         "bus/pci/devices/0000:82:00.0",
+        "bus/pci/devices/0000:81:00.0/virtio5",
     };
 
     assert_non_null(mkdtemp(sysfs));
@@ -51,6 +61,7 @@ static int setup(void **state)
     make("bus/pci/devices/0000:03:00.0/numa_node", "0\n");
     make("bus/pci/devices/0000:81:00.0/numa_node", "1\n");
     make("bus/pci/devices/0000:82:00.0/numa_node", "-1\n");
+    make_link("class/net/virtio1/device", "../../../bus/pci/devices/0000:81:00.0/virtio5");
     return 0;
 }
 
@@ -72,6 +83,7 @@ static void node_of_all(void **state)
         {{"net_af_packet0,iface=eth1,framesz=8192"}, 1},
         {{"net_af_xdp0,iface=eth1"}, 1},
         {{"packet,iface=eth1"}, 1},
+        {{"packet,iface=virtio1"}, 1},
         {{"0000:81:00.0", "loopback", "net_af_xdp0,iface=eth1"}, 1},
         {{"0000:82:00.0", "0000:81:00.0"}, 1}, /* one that the kernel does not know the node of */
         {{"0000:03:00.0", "0000:81:00.0"}, -1},
