@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared receive queues (volume 1, 10.2.9). The queue pairs that share one may belong to several
- * workers, so taking an entry is the one place of the packet path with a lock: held for one copy.
+ * workers, so taking entries is the one place of the packet path with a lock: held while they are
+ * copied and judged, and copies to their memory are queued.
  */
 #include "srq.h"
 
@@ -145,14 +146,13 @@ const struct work_queue *srq_begin(struct srq *srq, unsigned *pending)
     return &srq->init.wq;
 }
 
-bool srq_end(struct srq *srq, unsigned n)
+bool srq_end(struct srq *srq, unsigned pending, unsigned n)
 {
-    int waiting = work_queue_pending(&srq->init.wq);
     bool reached = false;
 
-    if (n && waiting > 0) {
+    if (n) {
         srq->init.wq.cons += n;
-        reached = note_taken(srq, (uint32_t)waiting, n);
+        reached = note_taken(srq, pending, n);
     }
     unlock(srq);
     return reached;

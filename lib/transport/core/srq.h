@@ -23,7 +23,8 @@ int srq_take(struct srq *srq, struct recv_wqe *wqe, bool *limit_reached);
 
 /* Locks the SRQ. Returns its queue, whose next *pending entries may be looked at. Any worker. */
 const struct work_queue *srq_begin(struct srq *srq, unsigned *pending);
-/* Takes n of those, and unlocks the SRQ. Returns whether its limit has been reached. */
-bool srq_end(struct srq *srq, unsigned n);
+/* Takes n of those, and unlocks the SRQ. pending: what srq_begin told. Returns whether its limit
+ * has been reached. */
+bool srq_end(struct srq *srq, unsigned pending, unsigned n);
 
 #endif

@@ -565,11 +565,18 @@ bool req_sack_take(struct qp *qp, psn_t *p)
     return false;
 }
 
-/* Response p was trimmed, and `next` is not known to be lost: it has been asked for again, or the
- * headers of p have overtaken it. */
-static bool is_on_its_way(const struct req_sack *s, psn_t p, psn_t next)
+/*
+ * Response p was trimmed, and `next` is not known to be lost: it has been asked for again, or the
+ * headers of p have overtaken it. A responder that remembers no more than one repetition of a READ
+ * would forget that one; only where nothing behind p is here it goes on by itself.
+ */
+static bool is_on_its_way(const struct qp *qp, psn_t p, psn_t next)
 {
-    return sack_has(&s->trimmed, p) && !sack_has(&s->lost, next);
+    const struct req_sack *s = qp->req.sack;
+    bool remembers = qp->service == PKT_RC && qp->req.recovery.has_maps;
+
+    return sack_has(&s->trimmed, p) && !sack_has(&s->lost, next) &&
+           (remembers || !psn_before(p, s->high));
 }
 
 uint32_t req_sack_hole(const struct qp *qp, psn_t p, uint32_t psns)
@@ -578,7 +585,7 @@ uint32_t req_sack_hole(const struct qp *qp, psn_t p, uint32_t psns)
     uint32_t n = 1;
 
     while (n < psns && sack_covers(qp, psn_add(p, n)) && !sack_has(&s->here, psn_add(p, n)) &&
-           !is_on_its_way(s, p, psn_add(p, n)))
+           !is_on_its_way(qp, p, psn_add(p, n)))
         n++;
     return sack_covers(qp, psn_add(p, n)) ? n : psns;
 }

@@ -60,8 +60,12 @@ ALWAYS_INLINE bool queue_bytes(enum messages what, struct rx_batch *b, const str
         return rx_batch_queue(b, g, i, to, payload, s->payload);
     if (b->e->batch.n + 2 > MEM_BATCH_MAX || !mr_grant_covers(g, to, bytes_of(what, s)))
         return false;
-    return rx_batch_queue(b, g, i, to, b->e->rx_job[b->job + i].grh, ENCAP_GRH_LEN) &&
-           (!s->payload || rx_batch_queue(b, g, i, to + ENCAP_GRH_LEN, payload, s->payload));
+    if (!rx_batch_queue(b, g, i, to, b->e->rx_job[b->job + i].grh, ENCAP_GRH_LEN))
+        return false;
+    if (!s->payload || rx_batch_queue(b, g, i, to + ENCAP_GRH_LEN, payload, s->payload))
+        return true;
+    b->e->batch.n--; /* the memory is refused by now: another worker may take the WQE */
+    return false;
 }
 
 /* The CQE of packet i waits for the copy of its bytes, and of those before it. */
@@ -205,9 +209,9 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
 /* ---- an SRQ ---- */
 
 /* The next n WQEs are taken, and others may take those behind them. */
-static void shared_taken(struct engine *e, struct srq *srq, unsigned n)
+static void shared_taken(struct engine *e, struct srq *srq, unsigned pending, unsigned n)
 {
-    if (srq_end(srq, n) && e->cfg.host.srq_event)
+    if (srq_end(srq, pending, n) && e->cfg.host.srq_event)
         e->cfg.host.srq_event(e->cfg.host.ctx, srq, QP_EVENT_SRQ_LIMIT_REACHED);
 }
 
@@ -232,7 +236,7 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
         if (!find_place(what, b, &g, &b->span[i], rq, rq->cons + i, &place[i]))
             break;
     n = i;
-    shared_taken(e, qp->srq, n);
+    shared_taken(e, qp->srq, pending, n);
     for (i = 0; i < n; i++) {
         struct cqe *c = cq_batch_entry(&cqes);
 
@@ -254,7 +258,7 @@ static __attribute__((noinline)) unsigned queue_shared(enum messages what, struc
     const struct work_queue *rq = srq_begin(b->qp->srq, &pending);
 
     n = rq->max_sge ? queue_from(what, b, rq, true, min_of(n, pending)) : 0;
-    shared_taken(b->e, b->qp->srq, n);
+    shared_taken(b->e, b->qp->srq, pending, n);
     return n;
 }
 

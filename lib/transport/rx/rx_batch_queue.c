@@ -9,6 +9,7 @@ struct rx_job *rx_batch_job(struct rx_batch *b, unsigned i)
     job->qp = b->qp;
     job->srq = NULL;
     job->is_response = false;
+    job->pkt.opcode = bth_opcode(b->span[i].bth);
     job->pkt.psn = bth_psn(b->span[i].bth);
     return job;
 }
