@@ -3,11 +3,12 @@
  * The contexts of applications that a worker serves: their doorbells, and at which of them it
  * looks.
  *
- * Each pass looks at the doorbells of hot contexts: at HOT_LOOKS of them, in turn, as there is only
- * one burst of packets in a pass. Where there are more than HOT_MIN, those that have rung none for
- * HOT_TIME become cold. A cold one's wake-up stays armed: its application writes the eventfd as if
- * the worker slept. That ends the worker's sleep; while it is awake, it asks the kernel now and
- * then which eventfds were written, so that a thousand silent applications cost no more than one.
+ * Each pass serves hot contexts: HOT_MAX of them, in turn, as there is only one burst of packets in
+ * a pass. Where there are more, those that have rung no doorbell for HOT_TIME become cold. A cold
+ * one's wake-up stays armed: its application writes the eventfd as if the worker slept. That ends
+ * the worker's sleep; while it is awake, it asks the kernel now and then which eventfds were
+ * written, so that a thousand silent applications cost no more than one. An application may end
+ * between its doorbell and its write: now and then the worker looks at all.
  */
 #include "worker_internal.h"
 
@@ -15,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOT_LOOKS 64u
-#define HOT_MIN   32u
+#define HOT_MAX   64u
+#define LOOKS_MAX 256u /* at hot ones in a pass: most have no doorbell */
 #define HOT_TIME  (10 * NS_PER_MS)
+#define LOOK_TIME (100 * NS_PER_MS)
 
 /* Between two questions to the kernel: of a worker that has work, and of one that has none. */
 #define ASK_BUSY (50 * NS_PER_US)
@@ -37,17 +39,11 @@ static void forward_doorbell(struct worker *w, const struct worker_ctx *ctx, uin
 }
 
 /* The application chooses the slots: those without a queue pair are ignored. */
-static bool serve_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
+static void take_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
 {
     uint32_t slot[DOORBELLS_MAX];
-    unsigned n;
+    unsigned n = doorbell_take(ctx->doorbells, slot, DOORBELLS_MAX);
 
-    if (!doorbell_pending(ctx->doorbells))
-        return false;
-    ctx->rung = now;
-    if (ctx->share && share_must_wait(ctx->share))
-        return true; /* others have work: the worker does not sleep */
-    n = doorbell_take(ctx->doorbells, slot, DOORBELLS_MAX);
     /* Without a doorbell it has looked at as many words. */
     worker_charge(ctx, (n ? n : DOORBELLS_MAX) * COST_TURN);
     for (unsigned i = 0; i < n; i++) {
@@ -62,7 +58,23 @@ static bool serve_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
         else
             forward_doorbell(w, ctx, slot[i], p->worker);
     }
-    return true;
+}
+
+enum served {
+    SERVED_NONE,
+    SERVED_LATER, /* others have work: the worker does not sleep */
+    SERVED_NOW,
+};
+
+ALWAYS_INLINE enum served serve_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
+{
+    if (!doorbell_pending(ctx->doorbells))
+        return SERVED_NONE;
+    ctx->rung = now;
+    if (ctx->share && share_must_wait(ctx->share))
+        return SERVED_LATER;
+    take_doorbells(w, ctx, now);
+    return SERVED_NOW;
 }
 
 /* ---- hot and cold ---- */
@@ -88,7 +100,7 @@ static void heat(struct worker *w, struct worker_ctx *ctx)
 }
 
 /* Those whose eventfds were written. A descriptor may be another context's by now, which is looked
- * at in vain. */
+ * at in vain. One that has become hot is not armed: the worker does not sleep now. */
 static bool serve_woken(struct worker *w, ns_t now)
 {
     bool work = false;
@@ -99,34 +111,43 @@ static bool serve_woken(struct worker *w, ns_t now)
 
         if (!ctx)
             continue;
+        work |= ctx->place >= w->hot;
         if (ctx->place >= w->hot)
             heat(w, ctx);
-        work |= serve_doorbells(w, ctx, now);
+        if (serve_doorbells(w, ctx, now) != SERVED_NONE)
+            work = true;
+        else
+            worker_charge(ctx, COST_TURN);
     }
     return work;
 }
 
+/* After as many answers as there is room for it asks again in the next pass. */
 static bool serve_cold(struct worker *w, bool idle, ns_t now)
 {
     bool woken = false;
 
-    if (!w->woken && now - w->asked >= (idle ? ASK_IDLE : ASK_BUSY)) {
-        w->asked = now;
+    if (!w->woken && now - w->asked >= (idle && !w->always_poll ? ASK_IDLE : ASK_BUSY)) {
         woken = worker_was_woken(w); /* also by others: no reason to sleep */
+        w->asked = w->woken < WAKES_MAX - 1 ? now : 0;
     }
     return serve_woken(w, now) || woken;
 }
 
-/* The next ones of more than HOT_LOOKS. */
+/* Some of many: HOT_MAX that have rung. */
 static bool serve_some(struct worker *w, ns_t now)
 {
-    unsigned i = w->next_hot;
+    unsigned i = w->next_hot, served = 0;
     bool work = false;
 
-    for (unsigned n = HOT_LOOKS; n; n--) {
+    for (unsigned n = min_of(w->hot, LOOKS_MAX); n && served < HOT_MAX; n--) {
+        enum served what;
+
         if (i >= w->hot)
             i = 0;
-        work |= serve_doorbells(w, w->ctx[i++], now);
+        what = serve_doorbells(w, w->ctx[i++], now);
+        work |= what != SERVED_NONE;
+        served += what == SERVED_NOW;
     }
     w->next_hot = i;
     return work;
@@ -136,18 +157,28 @@ static bool serve_hot(struct worker *w, ns_t now)
 {
     bool work = false;
 
-    if (unlikely(w->hot > HOT_LOOKS) && !w->look_at_all)
+    if (unlikely(w->hot > HOT_MAX) && !w->look_at_all)
         return serve_some(w, now);
     w->look_at_all = false;
     for (unsigned i = 0; i < w->hot; i++)
-        work |= serve_doorbells(w, w->ctx[i], now);
+        work |= serve_doorbells(w, w->ctx[i], now) != SERVED_NONE;
     return work;
 }
 
-/* Workers that have rung doorbells here do not say for which contexts. */
-static void find_forwarded(struct worker *w)
+/* Whether the worker has to look at the cold ones itself: other workers have rung doorbells, and do
+ * not say for whom, or it is time. Before a sleep what was forwarded does not wait. */
+static bool must_look(const struct worker *w, ns_t now)
+{
+    ns_t since = now - w->looked;
+
+    return since >= LOOK_TIME || (atomic_load_explicit(&w->bells_forwarded, memory_order_relaxed) &&
+                                  (w->look_at_all || since >= ASK_BUSY));
+}
+
+static void look_at_cold(struct worker *w, ns_t now)
 {
     atomic_store(&w->bells_forwarded, false);
+    w->looked = now;
     for (unsigned i = w->hot; i < w->contexts; i++)
         if (doorbell_pending(w->ctx[i]->doorbells))
             heat(w, w->ctx[i]);
@@ -158,11 +189,13 @@ bool worker_serve_contexts(struct worker *w, bool idle, ns_t now)
 {
     bool work;
 
-    if (unlikely(atomic_load_explicit(&w->bells_forwarded, memory_order_relaxed)))
-        find_forwarded(w);
+    if (unlikely(must_look(w, now)))
+        look_at_cold(w, now);
     work = serve_hot(w, now);
     if (unlikely(w->hot < w->contexts))
         work |= serve_cold(w, idle && !work, now);
+    else
+        w->woken = 0;
     return work;
 }
 
@@ -178,9 +211,15 @@ static bool may_cool(struct worker_ctx *ctx)
 
 void worker_cool_contexts(struct worker *w, ns_t now)
 {
-    for (unsigned i = w->hot; i-- && w->hot > HOT_MIN;)
-        if (now - w->ctx[i]->rung >= HOT_TIME && may_cool(w->ctx[i]))
+    for (unsigned i = w->hot; i-- && w->hot > HOT_MAX;) {
+        struct worker_ctx *ctx = w->ctx[i];
+
+        /* One that has just come has rung later than this pass began. */
+        if (now > ctx->rung && now - ctx->rung >= HOT_TIME && may_cool(ctx))
             swap(w, i, --w->hot);
+    }
+    while (w->hot < min_of(w->contexts, HOT_MAX))
+        heat(w, w->ctx[w->hot]);
 }
 
 void worker_arm_contexts(struct worker *w, uint32_t armed)

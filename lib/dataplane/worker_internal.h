@@ -56,6 +56,7 @@ struct worker {
     unsigned contexts, ctx_room, hot;
     unsigned next_hot;         /* the next one to look at */
     bool look_at_all;          /* the next pass looks at all hot ones */
+    ns_t looked;               /* when it last looked at all cold ones */
     ns_t asked;                /* when it last asked whose eventfds were written */
     int woken_fd[WAKES_MAX];   /* eventfds that were */
     unsigned woken;            /* how many, and not yet looked at */

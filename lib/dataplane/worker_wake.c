@@ -137,9 +137,12 @@ static bool wait_for_wakes(struct worker *w, int timeout_ms)
     int n = epoll_wait(w->sleep_fd, ev, WAKES_MAX, timeout_ms);
 
     w->woken = 0;
-    for (int i = 0; i < n; i++)
-        if (ev[i].data.fd != w->timer_fd)
+    for (int i = 0; i < n; i++) {
+        if (ev[i].data.fd == w->timer_fd)
+            w->timer_at = 0; /* its edge is gone: the next sleep arms it again */
+        else
             w->woken_fd[w->woken++] = ev[i].data.fd;
+    }
     return w->woken;
 }
 

@@ -14,7 +14,7 @@
 #include "unit.h"
 #include "worker_internal.h"
 
-#define PROGRAMS 100
+#define PROGRAMS 160
 #define ROUNDS   60
 #define LEN      64
 
@@ -245,11 +245,8 @@ static void test_forwarded_to_a_silent_one(void **state)
 static struct worker_group alone = {.notify_fd = -1};
 static struct worker *w;
 static struct dp_slots no_slots;
-/* With room for the doorbells of one worker. */
-static struct {
-    struct ctx_shared shared;
-    struct doorbells doorbells;
-} memory[PROGRAMS];
+/* Of each a struct ctx_shared, with the doorbells of one worker. */
+static CACHE_ALIGNED uint8_t memory[PROGRAMS][sizeof(struct ctx_shared) + sizeof(struct doorbells)];
 static struct worker_ctx context[PROGRAMS];
 static ns_t now;
 
@@ -259,8 +256,10 @@ static void begin(void)
     memset(memory, 0, sizeof(memory));
     require(w);
     for (unsigned i = 0; i < PROGRAMS; i++) {
+        struct ctx_shared *shared = (struct ctx_shared *)memory[i];
+
         context[i] = (struct worker_ctx){
-            .shared = &memory[i].shared, .doorbells = &memory[i].doorbells, .slots = &no_slots};
+            .shared = shared, .doorbells = &shared->worker[0], .slots = &no_slots};
         require(!worker_ctx_attach(w, &context[i]));
     }
     now = worker_time();
@@ -296,7 +295,7 @@ static void cool_all(void)
     worker_serve_contexts(w, false, now);
     worker_cool_contexts(w, now);
     w->asked = now;
-    assert_int_equal(w->hot, 32);
+    assert_int_equal(w->hot, 64);
     assert_false(is_cold(&context[0]));
     for (unsigned i = 0; i < PROGRAMS; i++)
         assert_int_equal(is_armed(&context[i]), is_cold(&context[i]));
@@ -348,14 +347,15 @@ static void test_asks_for_many(void **state)
     cool_all();
     for (unsigned i = 0; i < PROGRAMS; i++)
         ring(&context[i]);
+    now += 50 * NS_PER_US;
     for (; left; asked++) {
-        now += NS_PER_MS;
+        now++; /* a full answer is followed by the next question at once */
         worker_serve_contexts(w, false, now);
         left = 0;
         for (unsigned i = 0; i < PROGRAMS; i++)
             left += doorbell_pending(context[i].doorbells);
     }
-    assert_in_range(asked, 3, 6); /* WAKES_MAX at a time */
+    assert_in_range(asked, 3, 5); /* WAKES_MAX at a time, of those that were cold */
     assert_int_equal(w->hot, PROGRAMS);
     end();
 }
@@ -392,17 +392,88 @@ static void test_asked_before_a_sleep(void **state)
     end();
 }
 
-static void test_forwarded_doorbells(void **state)
+/* Its application has ended between the doorbell and the write. */
+static void test_without_a_write(void **state)
 {
     struct worker_ctx *ctx;
 
     begin();
     cool_all();
     ctx = a_cold_one();
+    w->looked = now;
     assert_true(doorbell_ring(ctx->doorbells, 3));
-    atomic_store(&w->bells_forwarded, true);
-    assert_true(is_served(ctx, false));
-    assert_false(is_cold(ctx));
+    now += 99 * NS_PER_MS;
+    assert_false(is_served(ctx, true));
+    now += NS_PER_MS;
+    assert_true(is_served(ctx, true));
+    end();
+}
+
+/* A timer that fires while the worker is awake does not serve the next sleep. */
+static void test_timer_while_awake(void **state)
+{
+    ns_t before = worker_time();
+
+    begin();
+    assert_false(worker_sleep(w, before, NS_PER_MS));
+    assert_int_equal(w->timer_at, 0);
+    require(!eventfd_write(context[0].wake_fd, 1));
+    assert_true(worker_sleep(w, before, 20 * NS_PER_MS));
+    while (worker_time() < before + 25 * NS_PER_MS)
+        sched_yield();
+    assert_false(worker_was_woken(w));
+    assert_int_equal(w->timer_at, 0);
+    end();
+}
+
+/* When others have gone, those that are left are looked at in each pass. */
+static void test_few_are_left(void **state)
+{
+    begin();
+    cool_all();
+    for (unsigned i = 0; i < PROGRAMS - 10; i++)
+        worker_ctx_detach(w, &context[i]);
+    worker_cool_contexts(w, now);
+    assert_int_equal(w->hot, 10);
+    assert_int_equal(w->contexts, 10);
+    for (unsigned i = PROGRAMS - 10; i < PROGRAMS; i++)
+        assert_false(is_armed(&context[i]));
+    for (unsigned i = 0; i < PROGRAMS - 10; i++)
+        require(!worker_ctx_attach(w, &context[i]));
+    end();
+}
+
+/* Attached later than the pass began. */
+static void test_new_ones_are_hot(void **state)
+{
+    begin();
+    now -= 5 * NS_PER_MS;
+    worker_cool_contexts(w, now);
+    assert_int_equal(w->hot, PROGRAMS);
+    end();
+}
+
+/* At most every 50 us, but before a sleep. */
+static void test_forwarded_doorbells(void **state)
+{
+    struct worker_ctx *ctx;
+
+    begin();
+    cool_all();
+    for (unsigned sleeps = 0; sleeps < 2; sleeps++) {
+        w->looked = now;
+        ctx = a_cold_one();
+        assert_true(doorbell_ring(ctx->doorbells, 3));
+        atomic_store(&w->bells_forwarded, true);
+        if (sleeps) {
+            worker_arm_contexts(w, 1);
+        } else {
+            assert_false(is_served(ctx, false));
+            now += 50 * NS_PER_US;
+        }
+        assert_true(is_served(ctx, false));
+        assert_false(is_cold(ctx));
+    }
     end();
 }
 
@@ -413,7 +484,7 @@ static void test_rung_just_before(void **state)
     now += 20 * NS_PER_MS;
     doorbell_ring(context[PROGRAMS - 1].doorbells, 9);
     worker_cool_contexts(w, now);
-    assert_int_equal(w->hot, 32);
+    assert_int_equal(w->hot, 64);
     assert_false(is_cold(&context[PROGRAMS - 1]));
     assert_false(is_armed(&context[PROGRAMS - 1]));
     end();
@@ -426,11 +497,18 @@ static void test_looks_in_turn(void **state)
 
     begin();
     last = w->ctx[w->hot - 1];
-    doorbell_ring(last->doorbells, 2);
+    w->looked = now;
+    for (unsigned i = 0; i < 2; i++) {
+        w->next_hot = 0;
+        for (unsigned k = 0; k < PROGRAMS; k++)
+            if (i || w->ctx[k] == last) /* few that have rung are found in one pass */
+                doorbell_ring(w->ctx[k]->doorbells, 2);
+        assert_int_equal(is_served(last, true), !i);
+    }
     assert_false(is_served(last, true));
     assert_true(is_served(last, true));
-    w->next_hot = 0;
-    doorbell_ring(last->doorbells, 2);
+    for (unsigned k = 0; k < PROGRAMS; k++)
+        doorbell_ring(w->ctx[k]->doorbells, 2);
     worker_arm_contexts(w, 1);
     assert_true(is_served(last, true));
     assert_true(is_armed(last));
@@ -445,6 +523,10 @@ int main(void)
         cmocka_unit_test(test_woken_from_a_sleep),
         cmocka_unit_test(test_asked_before_a_sleep),
         cmocka_unit_test(test_forwarded_doorbells),
+        cmocka_unit_test(test_without_a_write),
+        cmocka_unit_test(test_timer_while_awake),
+        cmocka_unit_test(test_few_are_left),
+        cmocka_unit_test(test_new_ones_are_hot),
         cmocka_unit_test(test_rung_just_before),
         cmocka_unit_test(test_looks_in_turn),
         cmocka_unit_test(test_silent_ones_wake_the_worker),
