@@ -27,8 +27,8 @@
 
 /* ---- doorbells ---- */
 
-/* The queue pair may have moved since the application looked up its worker. Its eventfd there is
- * the application's, which could make a write to it wait for ever. */
+/* The queue pair may have moved since the application looked up its worker. That worker is told by
+ * a flag: the context's eventfd is the application's, too, and could make a write wait for ever. */
 static void forward_doorbell(struct worker *w, const struct worker_ctx *ctx, uint32_t slot,
                              struct worker *to)
 {
@@ -111,9 +111,10 @@ static bool serve_woken(struct worker *w, ns_t now)
 
         if (!ctx)
             continue;
-        work |= ctx->place >= w->hot;
-        if (ctx->place >= w->hot)
+        if (ctx->place >= w->hot) {
             heat(w, ctx);
+            work = true;
+        }
         if (serve_doorbells(w, ctx, now) != SERVED_NONE)
             work = true;
         else

@@ -10,12 +10,12 @@
  * each context has a completion queue. Prints messages a second and the time that one takes, of the
  * last SECONDS.
  */
-#include <infiniband/verbs.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include "self_connected.h"
 
 #define WARM_UP 0.5
 #define POLL    16
@@ -53,46 +53,7 @@ static double now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static void *must(void *object, const char *what)
-{
-    if (!object) {
-        perror(what);
-        exit(1);
-    }
-    return object;
-}
-
 /* ---- objects ---- */
-
-static void modify(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask)
-{
-    if (ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE))
-        must(NULL, "connection");
-}
-
-static void connect_to_itself(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-                              .path_mtu = IBV_MTU_1024,
-                              .dest_qp_num = qp->qp_num,
-                              .max_dest_rd_atomic = 1,
-                              .ah_attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 1}};
-
-    if (ibv_query_gid(qp->context, 1, 0, &rtr.ah_attr.grh.dgid))
-        must(NULL, "GID");
-    modify(qp,
-           (struct ibv_qp_attr){
-               .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE},
-           IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    modify(qp, rtr,
-           IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-    modify(qp,
-           (struct ibv_qp_attr){
-               .qp_state = IBV_QPS_RTS, .max_rd_atomic = 1, .timeout = 18, .retry_cnt = 7},
-           IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-               IBV_QP_MAX_QP_RD_ATOMIC);
-}
 
 static void open_program(struct program *p, struct ibv_device *device)
 {
@@ -115,7 +76,7 @@ static void open_sender(const struct run *r, unsigned i)
                 : r->sender[i % r->programs].cq;
     attr.send_cq = attr.recv_cq = s->cq;
     s->qp = must(ibv_create_qp(s->program->pd, &attr), "queue pair");
-    connect_to_itself(s->qp);
+    connect_to_itself(s->qp, 1);
 }
 
 /* ---- traffic ---- */
@@ -125,6 +86,8 @@ static unsigned take(struct sender *s)
     struct ibv_wc wc[POLL];
     int n = s->outstanding ? ibv_poll_cq(s->cq, POLL, wc) : 0;
 
+    if (n < 0)
+        must(NULL, "ibv_poll_cq");
     for (int i = 0; i < n; i++)
         if (wc[i].status != IBV_WC_SUCCESS) {
             fprintf(stderr, "%s\n", ibv_wc_status_str(wc[i].status));

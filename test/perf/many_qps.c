@@ -8,12 +8,13 @@
  * destructions and creations took. Connected: they are also brought to RTS, each connected to
  * itself.
  */
-#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "self_connected.h"
 
 #define RENEWED 1000u
 
@@ -25,47 +26,12 @@ static double now_us(void)
     return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
-static void *must(void *object, const char *what)
-{
-    if (!object) {
-        perror(what);
-        exit(1);
-    }
-    return object;
-}
-
-static void modify(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask)
-{
-    if (ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE))
-        must(NULL, "connection");
-}
-
-static void connect_to_itself(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-                              .path_mtu = IBV_MTU_1024,
-                              .dest_qp_num = qp->qp_num,
-                              .max_dest_rd_atomic = 16,
-                              .ah_attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 1}};
-
-    if (ibv_query_gid(qp->context, 1, 0, &rtr.ah_attr.grh.dgid))
-        must(NULL, "GID");
-    modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1},
-           IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    modify(qp, rtr,
-           IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-    modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .max_rd_atomic = 16},
-           IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-               IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
 static struct ibv_qp *make(struct ibv_pd *pd, struct ibv_qp_init_attr attr, bool connected)
 {
     struct ibv_qp *qp = must(ibv_create_qp(pd, &attr), "queue pair");
 
     if (connected)
-        connect_to_itself(qp);
+        connect_to_itself(qp, 16);
     return qp;
 }
 
