@@ -41,6 +41,7 @@ struct net_path {
     uint8_t mac[6];
     union gid next_hop; /* the address itself, or a gateway's */
     uint32_t mtu;       /* bytes of an IP packet: the port's, or less when a router reported less */
+    bool is_timed;      /* the answer is waited for, or verified: net_host_next_timer is earlier */
 };
 
 /* The host calls all of them from within a call of its own, in a state in which it may be called.

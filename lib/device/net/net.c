@@ -45,8 +45,7 @@ int net_resolve(struct device *d, const struct gid_entry *source, const union gi
 {
     int err;
 
-    path->next_hop = *dgid;
-    path->mtu = d->info.mtu;
+    *path = (struct net_path){.next_hop = *dgid, .mtu = d->info.mtu};
     if (gid_is_multicast(dgid)) { /* of either IP version: RoCEv1 has groups of both */
         gid_multicast_mac(dgid, path->mac);
         return 0;
@@ -54,7 +53,8 @@ int net_resolve(struct device *d, const struct gid_entry *source, const union gi
     if (!d->net.isolated && mac_in_gid(source, dgid, path->mac))
         return 0;
     err = net_host_resolve(d->net.host, &source->gid, source->vlan, dgid, net_time(d), path);
-    net_arm_timer(d);
+    if (path->is_timed)
+        net_arm_timer(d);
     if (err && (d->net.isolated || (err == -EINPROGRESS && !d->rnic->retry)))
         return -EHOSTUNREACH;
     return err;

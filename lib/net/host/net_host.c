@@ -231,8 +231,10 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
 {
     const struct own_address *own;
     const uint8_t *mac;
+    ns_t before;
     int err;
 
+    path->is_timed = false;
     if (gid_is_ipv4(src) != gid_is_ipv4(dst))
         return -EINVAL;
     path->next_hop = *dst;
@@ -260,8 +262,10 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
         return 0;
     }
     err = route_lookup(&h->routes, dst, vlan, &path->next_hop);
+    before = ncache_next(&h->neighbours);
     if (!err)
         err = ncache_resolve(&h->neighbours, src, &path->next_hop, vlan, now, path->mac);
+    path->is_timed = ncache_next(&h->neighbours) < before;
     path->mtu = pmtu_of(&h->pmtus, dst, now);
     return err;
 }
