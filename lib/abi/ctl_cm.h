@@ -5,9 +5,9 @@
  * pairs are modified over the devices' connections, by the attributes that events bring
  * (ctl_cm_told) or CTL_CM_QP_ATTR's.
  *
- * An event channel is a queue of events in the daemon, and a SOCK_SEQPACKET socket, on which the
- * daemon sends each event as a struct ctl_cm_told, at once or when there is room. What is sent is
- * the library's: when an id is destroyed or moved, or leaves a group, the reply says how many of
+ * An event channel is a queue of events in the daemon, and a SOCK_STREAM socket, on which the
+ * daemon sends each event as a struct ctl_cm_told, soon or when there is room. What is sent is the
+ * library's: when an id is destroyed or moved, or leaves a group, the reply says how many of
  * its events were sent. Those that the library has not read by then are in the socket, and it takes
  * them out. The id of a request whose listener is gone is the library's to destroy.
  *

@@ -178,9 +178,14 @@ void channel_destroy(struct cma_channel *ch)
 
 /* ---- local events ---- */
 
+static bool is_read(const struct cma_channel *ch)
+{
+    return ch->have - ch->taken >= sizeof(struct ctl_cm_told);
+}
+
 static bool has_local(const struct cma_channel *ch)
 {
-    return !TAILQ_EMPTY(&ch->local) || !TAILQ_EMPTY(&ch->arrived);
+    return !TAILQ_EMPTY(&ch->local) || !TAILQ_EMPTY(&ch->arrived) || is_read(ch);
 }
 
 /* The eventfd says whether there is something. */
@@ -277,9 +282,13 @@ static void post_removal(void *arg, struct cma_entry *e)
 /* The daemon is gone: each id of the channel gets its last event, once. Under the lock. */
 static void lose(struct cma_channel *ch)
 {
+    bool had = has_local(ch);
+
     if (ch->sock < 0)
         return;
     close_sock(ch);
+    ch->have = ch->taken = 0;
+    show_local(ch, had);
     pthread_mutex_lock(&ch->link->lock);
     cma_table_each(&ch->link->ids, post_removal, ch);
     pthread_mutex_unlock(&ch->link->lock);
@@ -319,25 +328,45 @@ int channel_revive(struct cma_channel *ch, struct cma_link **link)
 
 /* ---- waiting ---- */
 
-/* An event of the socket, without waiting. 1: there was one. 0: none. -EIO: the end. */
-static int read_told(struct cma_channel *ch, struct ctl_cm_told *told)
+/* What the socket has. -EAGAIN: nothing; -EIO: the end. */
+static int read_sock(struct cma_channel *ch)
 {
     ssize_t n;
 
     if (ch->sock < 0)
         return -EIO;
+    ch->have -= ch->taken; /* less than an event */
+    memmove(ch->bytes, ch->bytes + ch->taken, ch->have);
+    ch->taken = 0;
     do {
-        n = recv(ch->sock, told, sizeof(*told), MSG_DONTWAIT | MSG_TRUNC);
+        n = recv(ch->sock, ch->bytes + ch->have, sizeof(ch->bytes) - ch->have, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
-    if (n == sizeof(*told))
-        return 1;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    if (n > 0) {
+        ch->have += (unsigned)n;
         return 0;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return -EAGAIN;
     lose(ch);
     return -EIO;
 }
 
-static int next_told(struct cma_channel *ch, struct ctl_cm_told *told)
+/* An event of the socket, without waiting. 1: there was one. 0: none. -EIO: the end. The caller
+ * shows what is local. */
+static int read_told(struct cma_channel *ch, struct ctl_cm_told *told)
+{
+    int err = 0;
+
+    while (!err && !is_read(ch))
+        err = read_sock(ch);
+    if (err)
+        return err == -EAGAIN ? 0 : err;
+    memcpy(told, ch->bytes + ch->taken, sizeof(*told));
+    ch->taken += (unsigned)sizeof(*told);
+    return 1;
+}
+
+static int take_told(struct cma_channel *ch, struct ctl_cm_told *told)
 {
     struct cma_arrival *a = TAILQ_FIRST(&ch->arrived);
 
@@ -345,9 +374,18 @@ static int next_told(struct cma_channel *ch, struct ctl_cm_told *told)
         return read_told(ch, told);
     *told = a->told;
     TAILQ_REMOVE(&ch->arrived, a, next);
-    show_local(ch, true);
     free(a);
     return 1;
+}
+
+static int next_told(struct cma_channel *ch, struct ctl_cm_told *told)
+{
+    bool had = has_local(ch);
+    int got = take_told(ch, told);
+
+    if (got >= 0) /* otherwise the loss of the daemon has shown it */
+        show_local(ch, had);
+    return got;
 }
 
 static int look_locked(struct cma_channel *ch, struct ctl_cm_told *told)

@@ -72,9 +72,12 @@ struct cma_arrival {
 
 TAILQ_HEAD(cma_arrivals, cma_arrival);
 
+/* Events that are read in a system call. */
+#define CHANNEL_BATCH 8
+
 /*
  * What a program polls is an epoll descriptor with the daemon's socket and an eventfd, which is
- * readable while there are local events or arrivals.
+ * readable while there are local events, arrivals, or whole events that were read.
  */
 struct cma_channel {
     struct rdma_event_channel base;
@@ -87,7 +90,10 @@ struct cma_channel {
     bool closed;      /* the program has destroyed it */
     bool kept;        /* and its structure is still kept: who waits last does not free it */
     TAILQ_HEAD(cma_events, cma_event) local;
-    struct cma_arrivals arrived; /* before those in the socket */
+    struct cma_arrivals arrived; /* before those that were read */
+    /* Bytes from the socket, and those of whole events that were taken. */
+    unsigned have, taken;
+    uint8_t bytes[CHANNEL_BATCH * sizeof(struct ctl_cm_told)];
 };
 
 /* An address of a group that an id has joined, or is going to. */

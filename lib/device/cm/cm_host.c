@@ -74,6 +74,7 @@ int cm_host_open(struct rnic *r)
     h->armed = NS_NEVER;
     h->tell = cm_record_tell;
     cm_resolve_init(h);
+    cm_channels_init(h);
     err = make_secrets(r, secret);
     if (err)
         return err;
@@ -90,6 +91,7 @@ void cm_host_close(struct rnic *r)
     struct cm_host *h = &r->cm;
 
     cm_resolve_stop(r);
+    cm_channels_stop(r);
     cm_follow_stop(r);
     if (r->config.loop)
         event_loop_remove(r->config.loop, &h->timer);

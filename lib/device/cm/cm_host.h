@@ -45,6 +45,10 @@ struct cm_host {
     struct cm_object *next; /* to look at */
     bool looking, again;
     ns_t first; /* before this, none of them is to be given up */
+    /* cm_channel.c: channels with events that are sent at the end of the loop's turn. */
+    TAILQ_HEAD(, cm_channel) due;
+    struct event_job send;
+    bool is_sending;
     struct cm_follow follow;
 };
 

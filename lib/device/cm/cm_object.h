@@ -15,7 +15,13 @@ struct cm_channel {
     int fd;
     struct event_source room; /* watched while events wait */
     bool closed;              /* by the program: nothing can be sent */
+    bool is_due;              /* on the list of cm_host */
+    TAILQ_ENTRY(cm_channel) due;
     TAILQ_HEAD(, cm_record) events;
+    unsigned batch; /* events that are sent at once */
+    /* What the socket has not taken of an event whose beginning it has. */
+    unsigned rest;
+    uint8_t bytes[sizeof(struct ctl_cm_told)];
 };
 
 /* An event that waits for room in the channel's socket. */
@@ -155,6 +161,9 @@ void cm_incident_of_address(struct cm_object *o, const struct ctl_cm_addr *dst, 
 /* The manager has an event: keeps an incident if it is that a connection did not come about. */
 void cm_incident_of_event(struct cm_object *o, const struct cm_event *event);
 
+/* Of all channels, before there are some, and when there are none any more. */
+void cm_channels_init(struct cm_host *h);
+void cm_channels_stop(struct rnic *r);
 void cm_resolve_init(struct cm_host *h);
 void cm_resolve_stop(struct rnic *r);
 

@@ -10,6 +10,8 @@
 struct event_loop {
     int fd;
     TAILQ_HEAD(, event_job) jobs;
+    TAILQ_HEAD(, event_job) late; /* event_loop_when_idle */
+    unsigned turns;               /* since there are some */
 };
 
 struct event_loop *event_loop_create(int *err)
@@ -21,6 +23,7 @@ struct event_loop *event_loop_create(int *err)
         return NULL;
     }
     TAILQ_INIT(&l->jobs);
+    TAILQ_INIT(&l->late);
     l->fd = epoll_create1(EPOLL_CLOEXEC);
     if (l->fd < 0) {
         *err = -errno;
@@ -80,13 +83,39 @@ static bool run_slice(struct event_loop *l)
     return true;
 }
 
+void event_loop_when_idle(struct event_loop *l, struct event_job *j)
+{
+    if (TAILQ_EMPTY(&l->late))
+        l->turns = 0;
+    TAILQ_INSERT_TAIL(&l->late, j, link);
+}
+
+void event_loop_not_when_idle(struct event_loop *l, struct event_job *j)
+{
+    TAILQ_REMOVE(&l->late, j, link);
+}
+
+static bool run_late(struct event_loop *l, bool served)
+{
+    struct event_job *j = TAILQ_FIRST(&l->late);
+
+    if (!j || (served && ++l->turns < EVENT_LOOP_BUSY))
+        return false;
+    do {
+        TAILQ_REMOVE(&l->late, j, link);
+        j->run(j);
+    } while ((j = TAILQ_FIRST(&l->late)));
+    return true;
+}
+
 bool event_loop_step(struct event_loop *l, int timeout_ms)
 {
-    int timeout = TAILQ_EMPTY(&l->jobs) ? timeout_ms : 0;
+    int timeout = TAILQ_EMPTY(&l->jobs) && TAILQ_EMPTY(&l->late) ? timeout_ms : 0;
     struct epoll_event ev;
     bool served = epoll_wait(l->fd, &ev, 1, timeout) == 1;
 
     if (served)
         ((struct event_source *)ev.data.ptr)->ready(ev.data.ptr, ev.events);
+    served |= run_late(l, served);
     return run_slice(l) || served;
 }

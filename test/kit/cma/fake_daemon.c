@@ -39,6 +39,9 @@ static struct {
     struct ctl_msg last[MAX_TYPES];
     int fail[MAX_TYPES];
     bool lost_device, at_once;
+    bool hold;
+    int held_on; /* the socket, while there is something in `held` */
+    struct ctl_cm_told held;
 } fake;
 
 /* ---- events ---- */
@@ -55,6 +58,30 @@ static uint32_t new_id(uint32_t channel, uint64_t cookie)
     return handle;
 }
 
+static void send_bytes(int sock, const void *bytes, size_t len)
+{
+    assert_int_equal(send(sock, bytes, len, MSG_NOSIGNAL), len);
+}
+
+static void send_told(int sock, const struct ctl_cm_told *told)
+{
+    send_bytes(sock, told, fake.hold ? sizeof(*told) / 2 : sizeof(*told));
+    if (!fake.hold)
+        return;
+    fake.held_on = sock;
+    fake.held = *told;
+}
+
+void fake_daemon_hold(bool hold)
+{
+    pthread_mutex_lock(&fake.lock);
+    if (!hold && fake.hold)
+        send_bytes(fake.held_on, (uint8_t *)&fake.held + sizeof(fake.held) / 2,
+                   sizeof(fake.held) - sizeof(fake.held) / 2);
+    fake.hold = hold;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 static void send_event(struct fake_id *owner, struct ctl_cm_event *event)
 {
     struct ctl_cm_told told = {.serial = fake.id[event->id].serial};
@@ -65,8 +92,7 @@ static void send_event(struct fake_id *owner, struct ctl_cm_event *event)
         .src = fake.id[event->id].src, .has_device = fake.lost_device, .node_guid = UINT64_MAX};
     fake.lost_device = false;
     owner->sent++;
-    assert_int_equal(send(fake.sock[owner->channel - 1], &told, sizeof(told), MSG_NOSIGNAL),
-                     sizeof(told));
+    send_told(fake.sock[owner->channel - 1], &told);
 }
 
 uint32_t fake_daemon_event(uint32_t handle, const struct ctl_cm_event *event)
@@ -92,7 +118,7 @@ static int create_channel(struct ctl_msg *m, int *fd)
     while (i < MAX_CHANNELS && fake.sock[i] >= 0)
         i++;
     assert_true(i < MAX_CHANNELS);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     fake.sock[i] = pair[0];
     *fd = pair[1];
     m->handle = (uint32_t)i + 1;

@@ -18,6 +18,9 @@ void fake_daemon_stop(void);
  * A CONNECT_REQUEST is the listener's, and makes a new id, whose handle is returned. */
 uint32_t fake_daemon_event(uint32_t handle, const struct ctl_cm_event *event);
 
+/* Whether of the next event the last half is kept back, until this says that none is. */
+void fake_daemon_hold(bool hold);
+
 /* The last request of a type; and how many there were. */
 unsigned fake_daemon_calls(enum ctl_type type, struct ctl_msg *last);
 /* What the next request of a type is answered with, instead of 0. */

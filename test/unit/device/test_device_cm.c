@@ -120,23 +120,68 @@ static void test_rejected(void **state)
     assert_int_equal(side_event(&t->a, CTL_CM_REJECTED).status, CM_REJ_INVALID_SERVICE_ID);
 }
 
+static unsigned filled; /* bytes of no event */
+
 /* The channel has a socket that is full, of something that is no event. */
 static void fill_socket(const struct side *s)
 {
     int fd = cm_channel_get(s->sn, s->channel)->fd;
 
-    while (send(fd, "", 1, MSG_DONTWAIT) == 1) {
-    }
+    for (filled = 0; send(fd, "", 1, MSG_DONTWAIT) == 1;)
+        filled++;
 }
 
 /* And then is sent what has waited. */
 static void empty_socket(struct sides *t, const struct side *s)
 {
-    char bytes[2];
+    char byte;
 
-    while (recv(s->fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC) == 1)
-        recv(s->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    for (; filled; filled--)
+        assert_int_equal(recv(s->fd, &byte, 1, MSG_DONTWAIT), 1);
     sides_run(t);
+}
+
+/* The next event, of a socket that has no room for a whole one. */
+static struct ctl_cm_told told_in_parts(struct sides *t, const struct side *s)
+{
+    struct ctl_cm_told told;
+    uint8_t *at = (uint8_t *)&told;
+    size_t have = 0;
+
+    for (unsigned turns = 0; have < sizeof(told) && turns < 100; turns++) {
+        ssize_t n = recv(s->fd, at + have, sizeof(told) - have, MSG_DONTWAIT);
+
+        have += n > 0 ? (size_t)n : 0;
+        sides_run(t);
+    }
+    assert_int_equal(have, sizeof(told));
+    return told;
+}
+
+/* A socket that takes less than what waits, and ends within an event: the rest follows. */
+static void test_events_in_parts(void **state)
+{
+    struct sides *t = *state;
+    uint32_t l = side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 20), id[12], last = 0;
+    int bytes = 1, fd = cm_channel_get(t->b.sn, t->b.channel)->fd;
+
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+    for (unsigned i = 0; i < ARRAY_SIZE(id); i++) {
+        id[i] = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.1");
+        assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, id[i], 0x111 + i, ""), 0);
+    }
+    sides_run(t);
+    assert_false(TAILQ_EMPTY(&cm_channel_get(t->b.sn, t->b.channel)->events));
+    for (unsigned i = 0; i < ARRAY_SIZE(id); i++) {
+        struct ctl_cm_told told = told_in_parts(t, &t->b);
+
+        assert_int_equal(told.event.type, CTL_CM_CONNECT_REQUEST);
+        assert_int_not_equal(told.event.id, last);
+        assert_int_equal(told.serial, cm_object_get(t->b.sn, told.event.id)->serial);
+        last = told.event.id;
+    }
+    side_no_event(&t->b);
+    assert_int_equal(side_destroy(&t->b, l), ARRAY_SIZE(id));
 }
 
 /* A listener that ends refuses the requests that its program has not seen. */
@@ -331,6 +376,7 @@ static void test_groups(void **state)
     assert_int_equal(e.conn.qpn, 0xFFFFFF);
     assert_int_equal(kit_call(t->a.sn, CTL_CM_JOIN, &m, &k, false), 0);
     m.cm_mcast.handle = k.reply.cm_mcast.handle;
+    assert_true(side_has_event(&t->a)); /* that is sent */
     assert_int_equal(kit_call(t->a.sn, CTL_CM_LEAVE, &m, &k, false), 0);
     assert_int_equal(k.reply.cm_mcast.sent, 2);
     assert_int_equal(kit_call(t->a.sn, CTL_CM_LEAVE, &m, &k, false), -EINVAL);
@@ -561,6 +607,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_connection, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_rejected, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_told, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_events_in_parts, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_listener_ends, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_program_ends, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_backlog, sides_setup, sides_teardown),

@@ -100,6 +100,34 @@ static void test_jobs(void **state)
     close(source.fd);
 }
 
+/* When no descriptor waits, or after some turns; and once. */
+static void test_when_idle(void **state)
+{
+    unsigned last = 0;
+    struct job j = {.j.run = run_job, .left = 10, .last = &last};
+    struct event_source source = {.fd = eventfd(1, EFD_CLOEXEC), .ready = on_ready};
+
+    served = 0;
+    event_loop_when_idle(loop, &j.j);
+    assert_true(event_loop_step(loop, -1));
+    assert_int_equal(last, 10);
+    assert_false(event_loop_step(loop, 0));
+    assert_int_equal(event_loop_add(loop, &source, EPOLLIN), 0);
+    event_loop_when_idle(loop, &j.j);
+    for (unsigned i = 0; i < EVENT_LOOP_BUSY; i++) {
+        assert_int_equal(last, 10);
+        assert_true(event_loop_step(loop, -1));
+    }
+    assert_int_equal(last, 9);
+    assert_int_equal(served, EVENT_LOOP_BUSY);
+    event_loop_when_idle(loop, &j.j);
+    event_loop_not_when_idle(loop, &j.j);
+    event_loop_remove(loop, &source);
+    assert_false(event_loop_step(loop, 0));
+    assert_int_equal(last, 9);
+    close(source.fd);
+}
+
 static uint32_t handle_of(struct session *sn, enum ctl_type type, struct ctl_msg m)
 {
     struct ctl_call k = {0};
@@ -530,6 +558,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_jobs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_when_idle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread_events, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show_slices, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show, setup, teardown),

@@ -106,6 +106,40 @@ static void test_in_order(void **state)
 }
 
 /* Programs negate it: the least integer has no negative. */
+/* More events than one read takes: the descriptor is readable while there is one. */
+static void test_many(void **state)
+{
+    for (unsigned i = 0; i < 3 * CHANNEL_BATCH; i++)
+        give(id, RDMA_CM_EVENT_UNREACHABLE, (int)i);
+    for (unsigned i = 0; i < 3 * CHANNEL_BATCH; i++) {
+        assert_true(is_readable(channel));
+        expect(channel, RDMA_CM_EVENT_UNREACHABLE, (int)i, NULL);
+    }
+    assert_false(is_readable(channel));
+    no_waiting(channel);
+    expect_none(channel, EAGAIN);
+}
+
+/* Half an event is none, with and without others before it. */
+static void test_in_halves(void **state)
+{
+    no_waiting(channel);
+    for (unsigned before = 0; before < CHANNEL_BATCH + 2; before++) {
+        for (unsigned i = 0; i < before; i++)
+            give(id, RDMA_CM_EVENT_UNREACHABLE, (int)i);
+        fake_daemon_hold(true);
+        give(id, RDMA_CM_EVENT_REJECTED, 28);
+        for (unsigned i = 0; i < before; i++)
+            expect(channel, RDMA_CM_EVENT_UNREACHABLE, (int)i, NULL);
+        expect_none(channel, EAGAIN);
+        assert_false(is_readable(channel));
+        fake_daemon_hold(false);
+        assert_true(is_readable(channel));
+        expect(channel, RDMA_CM_EVENT_REJECTED, 28, NULL);
+        expect_none(channel, EAGAIN);
+    }
+}
+
 static void test_status_is_errno(void **state)
 {
     give(id, RDMA_CM_EVENT_UNREACHABLE, INT32_MIN);
@@ -816,6 +850,8 @@ int main(void)
         cmocka_unit_test(test_no_daemon),
         cmocka_unit_test(test_names),
         WITH(test_in_order),
+        WITH(test_many),
+        WITH(test_in_halves),
         WITH(test_status_is_errno),
         WITH(test_without_waiting),
         WITH(test_wakes_who_waits),
