@@ -114,17 +114,37 @@ CLMUL_INLINE __m128i fold_alike(enum icrc_l3 kind, const uint8_t *l3, size_t mis
     return x;
 }
 
-CLMUL_INLINE __m128i fold_unlike(enum icrc_l3 kind, __m128i x, const uint8_t *l3, size_t len,
-                                 size_t missing)
-{
+/* What is the same for all of them: the fold of the first part, where the rest begins, in how many
+ * pieces it is, at least one, and the mask of the first of these. */
+struct unlike {
+    __m128i begin, mask;
     size_t at;
+    unsigned pieces;
+};
 
-    if (kind != ICRC_IPV6)
-        return fold_rest(x, icrc_mask[kind], l3, len, missing);
-    at = 16 * pieces_alike(kind, missing) - missing;
-    x = fold(x, load_masked(l3, icrc_mask[kind], at));
-    for (at += 16; at < len; at += 16)
-        x = fold(x, load16(l3 + at));
+CLMUL_INLINE struct unlike unlike_of(enum icrc_l3 kind, const uint8_t *l3, size_t len)
+{
+    size_t missing = -len & 15, at = 16 * pieces_alike(kind, missing) - missing;
+
+    return (struct unlike){fold_alike(kind, l3, missing), load16(icrc_mask[kind] + at), at,
+                           (unsigned)(len - at) / 16};
+}
+
+/* Of one that has `pieces`: a constant, which saves a comparison for each. Only a GRH has masked
+ * bits in the second piece. */
+CLMUL_INLINE __m128i fold_unlike(enum icrc_l3 kind, const struct unlike *u, const uint8_t *l3,
+                                 unsigned pieces)
+{
+    const uint8_t *rest = l3 + u->at;
+    __m128i x = fold(u->begin, _mm_or_si128(load16(rest), u->mask));
+
+    if (pieces > 1)
+        x = fold(x, kind == ICRC_GRH ? load_masked(l3, icrc_mask[kind], u->at + 16)
+                                     : load16(rest + 16));
+    if (pieces > 2)
+        x = fold(x, load16(rest + 32));
+    for (unsigned i = 3; i < pieces; i++)
+        x = fold(x, load16(rest + 16 * (size_t)i));
     return x;
 }
 

@@ -27,23 +27,49 @@ __attribute__((target("pclmul,avx"))) uint32_t icrc_short(enum icrc_l3 kind, con
     return ~reduce(fold_all(icrc_mask[kind], l3, len));
 }
 
+/* How many packets, from the first one on, begin like it, have its length and the right ICRC. */
+CLMUL_INLINE unsigned verify_run(enum icrc_l3 kind, const struct unlike *u,
+                                 const struct icrc_span *s, unsigned n, unsigned pieces)
+{
+    uint32_t len = s->len, stored;
+    unsigned i = 0;
+
+    do {
+        const uint8_t *l3 = s[i].bth - icrc_headers(kind);
+
+        memcpy(&stored, l3 + len - sizeof(stored), sizeof(stored));
+        if (unlikely(~reduce(fold_unlike(kind, u, l3, pieces)) != stored))
+            break;
+    } while (++i < n && s[i].alike && s[i].len == len);
+    return i;
+}
+
+CLMUL_INLINE unsigned verify_run_of(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+{
+    struct unlike u =
+        unlike_of(kind, s->bth - icrc_headers(kind), s->len - (uint32_t)sizeof(uint32_t));
+
+    switch (u.pieces) {
+    case 1:
+        return verify_run(kind, &u, s, n, 1);
+    case 2:
+        return verify_run(kind, &u, s, n, 2);
+    case 3:
+        return verify_run(kind, &u, s, n, 3);
+    default:
+        return verify_run(kind, &u, s, n, u.pieces);
+    }
+}
+
 /* How many packets, from the first one on, are short and have the right ICRC. Inlined for kinds
  * that are constants. */
 CLMUL_INLINE unsigned verify_short_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
-    __m128i begin = _mm_setzero_si128();
-    unsigned i;
+    unsigned i = 0, right = 1;
 
-    for (i = 0; i < n && s[i].len <= ICRC_SHORT_LEN + sizeof(uint32_t); i++) {
-        size_t len = s[i].len - sizeof(uint32_t), missing = -len & 15;
-        const uint8_t *l3 = s[i].bth - icrc_headers(kind);
-        uint32_t stored;
-
-        if (!s[i].alike)
-            begin = fold_alike(kind, l3, missing);
-        memcpy(&stored, l3 + len, sizeof(stored));
-        if (unlikely(~reduce(fold_unlike(kind, begin, l3, len, missing)) != stored))
-            break;
+    while (i < n && right && s[i].len <= ICRC_SHORT_LEN + sizeof(uint32_t)) {
+        right = verify_run_of(kind, s + i, n - i);
+        i += right;
     }
     return i;
 }
@@ -69,17 +95,35 @@ icrc_short_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n
     }
 }
 
+CLMUL_INLINE void seal_run(enum icrc_l3 kind, const struct unlike *u, size_t l3_off,
+                           const struct frame *f, unsigned n, unsigned pieces)
+{
+    size_t at = f->len - sizeof(uint32_t);
+
+    for (const struct frame *end = f + n; f < end; f++) {
+        uint32_t crc = ~reduce(fold_unlike(kind, u, f->data + l3_off, pieces));
+
+        memcpy(f->data + at, &crc, sizeof(crc));
+    }
+}
+
 CLMUL_INLINE void seal_short_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f,
                                    unsigned n)
 {
-    size_t len = f->len - l3_off - sizeof(uint32_t), missing = -len & 15;
-    __m128i begin = fold_alike(kind, f->data + l3_off, missing);
+    struct unlike u = unlike_of(kind, f->data + l3_off, f->len - l3_off - sizeof(uint32_t));
 
-    for (const struct frame *end = f + n; f < end; f++) {
-        uint8_t *l3 = f->data + l3_off;
-        uint32_t crc = ~reduce(fold_unlike(kind, begin, l3, len, missing));
-
-        memcpy(l3 + len, &crc, sizeof(crc));
+    switch (u.pieces) {
+    case 1:
+        seal_run(kind, &u, l3_off, f, n, 1);
+        break;
+    case 2:
+        seal_run(kind, &u, l3_off, f, n, 2);
+        break;
+    case 3:
+        seal_run(kind, &u, l3_off, f, n, 3);
+        break;
+    default:
+        seal_run(kind, &u, l3_off, f, n, u.pieces);
     }
 }
 
