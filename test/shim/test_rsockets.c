@@ -624,6 +624,43 @@ static void test_child_closes(void **state)
     close_pair(&p);
 }
 
+/* What a program has sent, and that it sends no more, arrives though it ends without rclose. */
+static void test_exit_keeps_bytes(void **state)
+{
+    uint8_t out[50000], in[50000];
+    int listener = make_listener(SOCK_STREAM), status;
+
+    for (uint32_t i = 0; i < sizeof(out); i++)
+        out[i] = byte_at(i, 4);
+    fflush(NULL);
+    for (unsigned round = 0; round < 20; round++) {
+        pid_t child = fork();
+        int s;
+
+        if (!child) {
+            s = make_socket(0, 0);
+            exit(!connect_thread(&s) && rsend(s, out, sizeof(out), 0) == sizeof(out) ? 0 : 1);
+        }
+        s = raccept(listener, NULL, NULL);
+        assert_true(s >= 0);
+        assert_int_equal(rrecv(s, in, sizeof(in), MSG_WAITALL), sizeof(in));
+        assert_memory_equal(in, out, sizeof(in));
+        if (round %
+            2) { /* what the daemon says of its end has come, too: the channel is readable */
+            assert_int_equal(waitpid(child, &status, 0), child);
+            assert_int_equal(poll(&(struct pollfd){.fd = s, .events = POLLIN}, 1, WAIT_MS), 1);
+            assert_int_equal(await(s, POLLIN) & (POLLIN | POLLERR | POLLHUP), POLLIN);
+        }
+        assert_int_equal(rrecv(s, in, 1, 0), 0);
+        assert_int_equal(rrecv(s, in, 1, 0), 0);
+        if (!(round % 2))
+            assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_int_equal(rclose(s), 0);
+    }
+    assert_int_equal(rclose(listener), 0);
+}
+
 /* ---- direct writes ---- */
 
 static void test_iomap(void **state)
@@ -696,23 +733,15 @@ static void test_datagrams(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_nonblocking_connect),
-        cmocka_unit_test(test_both_directions),
-        cmocka_unit_test(test_small_queues),
-        cmocka_unit_test(test_small_buffers),
-        cmocka_unit_test(test_nonblocking_bytes),
-        cmocka_unit_test(test_flags_and_pieces),
-        cmocka_unit_test(test_half_close),
-        cmocka_unit_test(test_close_keeps_bytes),
-        cmocka_unit_test(test_shutdown_wakes),
-        cmocka_unit_test(test_poll_mixed),
-        cmocka_unit_test(test_epoll),
-        cmocka_unit_test(test_epoll_changes),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_late_options),
-        cmocka_unit_test(test_child_closes),
-        cmocka_unit_test(test_iomap),
+        cmocka_unit_test(test_refused),           cmocka_unit_test(test_nonblocking_connect),
+        cmocka_unit_test(test_both_directions),   cmocka_unit_test(test_small_queues),
+        cmocka_unit_test(test_small_buffers),     cmocka_unit_test(test_nonblocking_bytes),
+        cmocka_unit_test(test_flags_and_pieces),  cmocka_unit_test(test_half_close),
+        cmocka_unit_test(test_close_keeps_bytes), cmocka_unit_test(test_shutdown_wakes),
+        cmocka_unit_test(test_poll_mixed),        cmocka_unit_test(test_epoll),
+        cmocka_unit_test(test_epoll_changes),     cmocka_unit_test(test_options),
+        cmocka_unit_test(test_late_options),      cmocka_unit_test(test_child_closes),
+        cmocka_unit_test(test_exit_keeps_bytes),  cmocka_unit_test(test_iomap),
         cmocka_unit_test(test_datagrams),
     };
 

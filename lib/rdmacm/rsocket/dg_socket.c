@@ -159,12 +159,29 @@ static bool all_sent(struct rsocket *rs)
 
 static void dgram_close(struct rsocket *rs)
 {
+    int64_t deadline = rs_now_ns() + CLOSE_MS * (int64_t)NS_PER_MS;
+
     pthread_mutex_lock(&rs->lock);
     rs->error = 0;
-    rs_wait(rs, all_sent, rs_now_ns() + CLOSE_MS * (int64_t)NS_PER_MS);
+    while (rs_wait(rs, all_sent, deadline) == -EINTR)
+        ;
     rs->closed = true;
     rs_wake(rs);
     pthread_mutex_unlock(&rs->lock);
+}
+
+static void dgram_finish(struct rsocket *rs)
+{
+    rs->error = 0;
+}
+
+static bool dgram_is_sent(struct rsocket *rs)
+{
+    struct dgram *d = dg_of(rs);
+
+    for (struct dg_qp *qp = d->qps; qp; qp = qp->next)
+        dg_qp_poll(d, qp);
+    return all_sent(rs);
 }
 
 static void dgram_destroy(struct rsocket *rs)
@@ -201,6 +218,8 @@ static const struct rs_ops dgram_ops = {
     .connect = dgram_connect,
     .name = dgram_name,
     .shutdown = dgram_shutdown,
+    .finish = dgram_finish,
+    .is_sent = dgram_is_sent,
     .apply = dgram_apply,
     .recv = dg_recv,
     .send = dg_send,

@@ -116,7 +116,8 @@ static int resolve_failed(struct rs_stream *s, const struct news *n,
     return err == ETIMEDOUT && s->tries < RESOLVE_TRIES ? again(s) : -err;
 }
 
-/* What came before the end is taken, and then the peer is answered. */
+/* What came before the end is taken, and then the peer is answered. One that had finished, and has
+ * all that was sent to it, has ended in order. */
 static int disconnected(struct rs_stream *s)
 {
     bool early = s->state < RS_CONNECTED;
@@ -125,7 +126,7 @@ static int disconnected(struct rs_stream *s)
     if (s->cq)
         rs_stream_poll_cq(s);
     rdma_disconnect(s->id);
-    if (s->peer_finished && s->write_shut) {
+    if (s->peer_finished && (s->write_shut || s->flow.slots == s->send_slots)) {
         rs_stream_down(s, 0);
         return 0;
     }

@@ -235,6 +235,12 @@ static void take_completions(struct rs_stream *s)
     rs_stream_poll_cq(s);
 }
 
+void rs_stream_take(struct rs_stream *s)
+{
+    if (s->cq && s->state >= RS_ACCEPTING)
+        take_completions(s);
+}
+
 void rs_stream_process(struct rsocket *rs, bool cm)
 {
     struct rs_stream *s = rs_stream_of(rs);
@@ -243,8 +249,7 @@ void rs_stream_process(struct rsocket *rs, bool cm)
         return;
     if (s->state < RS_CONNECTED || cm || ++s->idle % LOOK_CALLS == 0)
         rs_stream_cm(s);
-    if (s->cq && s->state >= RS_ACCEPTING)
-        take_completions(s);
+    rs_stream_take(s);
 }
 
 void rs_stream_arm(struct rsocket *rs)

@@ -67,6 +67,12 @@ struct rs_ops {
                     struct sockaddr_storage *from);
     ssize_t (*send)(struct rsocket *rs, const struct iovec *iov, int n, int flags,
                     const struct sockaddr *to, socklen_t length);
+    /* At the process's exit (rs_exit.c). Both look at completions, and at no connection: nothing
+     * there takes a lock that another thread may hold for long, or asks the daemon.
+     * Says that no more is sent. */
+    void (*finish)(struct rsocket *rs);
+    /* Whether the peers have what was sent, or will not get it. */
+    bool (*is_sent)(struct rsocket *rs);
     /* Without lock: ends the connection, waiting for what was sent. */
     void (*close)(struct rsocket *rs);
     /* Without lock, by the last user. */

@@ -315,6 +315,24 @@ static bool all_sent(struct rsocket *rs)
            (!s->control_due && !s->flow.controls && s->flow.slots == s->send_slots);
 }
 
+static void stream_finish(struct rsocket *rs)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+
+    if (s->state != RS_CONNECTED && s->state != RS_ACCEPTING)
+        return;
+    s->control_due |= !s->write_shut && !s->gone;
+    s->write_shut = true;
+    rs_stream_take(s);
+    rs_stream_control(s);
+}
+
+static bool stream_is_sent(struct rsocket *rs)
+{
+    rs_stream_take(rs_stream_of(rs));
+    return all_sent(rs);
+}
+
 static void stream_close(struct rsocket *rs)
 {
     struct rs_stream *s = rs_stream_of(rs);
@@ -366,6 +384,8 @@ static const struct rs_ops stream_ops = {
     .connect = rs_stream_connect,
     .name = stream_name,
     .shutdown = stream_shutdown,
+    .finish = stream_finish,
+    .is_sent = stream_is_sent,
     .apply = stream_apply,
     .recv = rs_stream_recv,
     .send = rs_stream_send,

@@ -127,6 +127,8 @@ void rs_stream_process(struct rsocket *rs, bool cm);
 void rs_stream_arm(struct rsocket *rs);
 /* Takes completions without looking whether there can be any. */
 void rs_stream_poll_cq(struct rs_stream *s);
+/* The same, if there can be some; at any state. */
+void rs_stream_take(struct rs_stream *s);
 /* Sends what is due: credits, shutdown. */
 void rs_stream_control(struct rs_stream *s);
 

@@ -75,6 +75,29 @@ struct rs_object *rs_table_get(int fd, enum rs_kind kind)
     return object;
 }
 
+static void visit_at(int fd, void (*visit)(struct rs_object *object, void *arg), void *arg)
+{
+    struct rs_object *object;
+
+    if (pthread_mutex_trylock(lock_of(fd)))
+        return;
+    object = *place_of(fd);
+    if (object)
+        atomic_fetch_add_explicit(&object->refs, 1, memory_order_relaxed);
+    pthread_mutex_unlock(lock_of(fd));
+    if (!object)
+        return;
+    visit(object, arg);
+    rs_object_put(object);
+}
+
+void rs_table_each(void (*visit)(struct rs_object *object, void *arg), void *arg)
+{
+    for (int page = 0; page < PAGES; page++)
+        for (int i = 0; i < PAGE_FDS && place_of(page * PAGE_FDS); i++)
+            visit_at(page * PAGE_FDS + i, visit, arg);
+}
+
 bool rs_table_remove(struct rs_object *object)
 {
     struct rs_object **place = place_of(object->fd);

@@ -24,6 +24,10 @@ int rs_table_add(struct rs_object *object);
 /* An object of this kind with one more reference, or NULL. */
 struct rs_object *rs_table_get(int fd, enum rs_kind kind);
 
+/* Calls `visit` for each object, which has one more reference then, unless another thread is at its
+ * descriptor. */
+void rs_table_each(void (*visit)(struct rs_object *object, void *arg), void *arg);
+
 /* Takes it out of the table; the table's reference is the caller's. False: another thread did. */
 bool rs_table_remove(struct rs_object *object);
 

@@ -46,6 +46,7 @@ int rs_poll_ms(int64_t deadline)
 static void close_wake_fd(void *value)
 {
     close((int)(intptr_t)value - 1);
+    wake_fd = -1; /* the process's last thread goes on to its exit handlers */
 }
 
 /* A child shares its parent's eventfd, and takes another one when it needs it. */
