@@ -65,7 +65,7 @@ def natively(root, build, compiler, steps):
         if step in COMMANDS:
             root.must(COMMANDS[step], 600, environment=environment)
         else:
-            suites(root, step, 900, environment)
+            suites(root, step, 1080, environment)
     return [lambda: root.install(wanted + [compiler]), *((step, lambda step=step: one(step)) for step in steps),
             ("a program of its headers, with its libraries and with this machine's", lambda: headers(root, build))]
 
