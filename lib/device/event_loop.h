@@ -41,16 +41,17 @@ void event_loop_start(struct event_loop *l, struct event_job *j);
 void event_loop_stop(struct event_loop *l, struct event_job *j);
 
 /* Runs j once, as soon as no descriptor waits, and at the latest after EVENT_LOOP_BUSY turns in
- * which one did: for what many descriptors' functions add to. */
+ * which one did: for work that grows cheaper when there is more of it. What run returns does not
+ * count. */
 #define EVENT_LOOP_BUSY 16
 void event_loop_when_idle(struct event_loop *l, struct event_job *j);
 /* Then it does not. */
 void event_loop_not_when_idle(struct event_loop *l, struct event_job *j);
 
-/* Waits at most timeout_ms (-1: no limit) and serves one descriptor; then runs a slice of a job,
- * for which nothing waits. One descriptor only, so that a function
- * can remove others without their being served from a list fetched before. Returns whether one was
- * served, or a slice was run. */
+/* Waits at most timeout_ms (-1: no limit) and serves one descriptor; then runs what waits for an
+ * idle loop, if it is its time, and a slice of a job, for which nothing waits. One descriptor only,
+ * so that a function can remove others without their being served from a list fetched before.
+ * Returns whether one was served, or a slice was run. */
 bool event_loop_step(struct event_loop *l, int timeout_ms);
 
 #endif

@@ -209,12 +209,12 @@ static bool send_due(struct event_job *j)
 
     while ((ch = TAILQ_FIRST(&h->due)))
         send_events(ch);
-    h->is_sending = false;
+    h->sends_later = false;
     return false;
 }
 
-/* At the end of the loop's turn, with others of that turn; at once without a loop, or if it is the
- * id's second one, since a program begins nothing with an id that has many. */
+/* When the loop has nothing else to do, with those of the turns until then; at once without a loop,
+ * or if it is the id's second one, since a program begins nothing with an id that has many. */
 static void send_soon(struct cm_channel *ch, const struct cm_object *o)
 {
     struct rnic *r = ch->o.session->rnic;
@@ -224,9 +224,9 @@ static void send_soon(struct cm_channel *ch, const struct cm_object *o)
         return;
     }
     set_due(ch, true);
-    if (r->cm.is_sending)
+    if (r->cm.sends_later)
         return;
-    r->cm.is_sending = true;
+    r->cm.sends_later = true;
     event_loop_when_idle(r->config.loop, &r->cm.send);
 }
 
@@ -238,9 +238,9 @@ void cm_channels_init(struct cm_host *h)
 
 void cm_channels_stop(struct rnic *r)
 {
-    if (r->cm.is_sending)
+    if (r->cm.sends_later)
         event_loop_not_when_idle(r->config.loop, &r->cm.send);
-    r->cm.is_sending = false;
+    r->cm.sends_later = false;
 }
 
 static void on_room(struct event_source *source, uint32_t events)

@@ -45,10 +45,11 @@ struct cm_host {
     struct cm_object *next; /* to look at */
     bool looking, again;
     ns_t first; /* before this, none of them is to be given up */
-    /* cm_channel.c: channels with events that are sent at the end of the loop's turn. */
+    /* cm_channel.c: channels with events that are sent when the loop has nothing else to do, by a
+     * job that the loop has (sends_later). */
     TAILQ_HEAD(, cm_channel) due;
     struct event_job send;
-    bool is_sending;
+    bool sends_later;
     struct cm_follow follow;
 };
 

@@ -72,12 +72,12 @@ void sides_run(struct sides *t)
     }
 }
 
-/* The end of the loop's turn: events are sent then. */
-static void end_turn(const struct side *s)
+/* As if the loop had nothing else to do: events are sent then. */
+static void send_waiting(const struct side *s)
 {
     struct rnic *r = s->sn->rnic;
 
-    if (!r->cm.is_sending)
+    if (!r->cm.sends_later)
         return;
     event_loop_not_when_idle(r->config.loop, &r->cm.send);
     r->cm.send.run(&r->cm.send);
@@ -87,7 +87,7 @@ bool side_has_event(const struct side *s)
 {
     char byte;
 
-    end_turn(s);
+    send_waiting(s);
     return recv(s->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
 }
 
@@ -96,7 +96,7 @@ struct ctl_cm_told side_told(const struct side *s, uint32_t type)
 {
     struct ctl_cm_told told;
 
-    end_turn(s);
+    send_waiting(s);
     assert_int_equal(recv(s->fd, &told, sizeof(told), MSG_DONTWAIT), sizeof(told));
     assert_int_equal(told.event.type, type);
     return told;
