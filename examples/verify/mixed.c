@@ -4,6 +4,8 @@
  * lengths in one call. Both are thereby requester and responder, with more READs than may be
  * outstanding.
  *
+ * One in eight is empty, if 0 is among the sizes.
+ *
  * Request i uses slot i of the requester's local region and slot i of the responder's remote one.
  * Their contents follow from the requester's seed, which both sides know.
  */
@@ -36,16 +38,26 @@ static bool is_atomic(unsigned i)
     return kind(i) == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-static uint32_t length_of(uint64_t seed, unsigned i)
+static bool may_be_empty(const struct session *s)
+{
+    for (unsigned i = 0; i < s->opt.sizes; i++)
+        if (s->opt.size[i] == 0)
+            return true;
+    return false;
+}
+
+static uint32_t length_of(const struct session *s, uint64_t seed, unsigned i)
 {
     uint64_t n = mix(seed, OF_LENGTH + i);
 
-    return is_atomic(i) ? 8 : n & 7 ? (n >> 8) % MOST + 1 : 0; /* one in eight is empty */
+    if (is_atomic(i))
+        return 8;
+    return (n & 7) == 0 && may_be_empty(s) ? 0 : (n >> 8) % MOST + 1;
 }
 
-static struct layout layout_of(uint64_t seed, unsigned of, unsigned i)
+static struct layout layout_of(const struct session *s, uint64_t seed, unsigned of, unsigned i)
 {
-    return layout_make(mix(seed, of + i), length_of(seed, i), 1);
+    return layout_make(mix(seed, of + i), length_of(s, seed, i), 1);
 }
 
 static struct region slot(const struct region *r, unsigned i)
@@ -69,7 +81,7 @@ static enum outcome prepare(struct session *s, struct endpoint *ep, uint64_t see
     uint64_t word = mix(seed, WORD);
 
     for (unsigned i = 0; i < REQUESTS; i++) {
-        struct layout l = layout_of(seed, OF_REMOTE, i);
+        struct layout l = layout_of(s, seed, OF_REMOTE, i);
         struct region r = slot(&ep->remote, i);
         struct ibv_sge sge[MAX_PIECES];
         struct ibv_recv_wr wr = {.wr_id = i, .sg_list = sge, .num_sge = l.pieces};
@@ -93,9 +105,9 @@ static enum outcome await_receives(struct session *s, struct endpoint *ep, uint6
         if (kind(i) != IBV_WR_SEND_WITH_IMM)
             continue;
         TRY(await_success(s, ep, RECV_SIDE, i, IBV_WC_RECV, &wc));
-        if (wc.byte_len != length_of(seed, i) || wc.imm_data != htonl(i))
+        if (wc.byte_len != length_of(s, seed, i) || wc.imm_data != htonl(i))
             return fail(s, "receive %u: byte_len %u instead of %u, imm_data 0x%x", i, wc.byte_len,
-                        length_of(seed, i), ntohl(wc.imm_data));
+                        length_of(s, seed, i), ntohl(wc.imm_data));
     }
     return PASSED;
 }
@@ -109,23 +121,24 @@ static enum outcome check_remote(struct session *s, struct endpoint *ep, uint64_
     if (word != word_before(seed, REQUESTS))
         return fail(s, "the sum of all atomics is wrong");
     for (unsigned i = 0; i < REQUESTS; i++) {
-        struct layout l = layout_of(seed, OF_REMOTE, i);
+        struct layout l = layout_of(s, seed, OF_REMOTE, i);
         struct region r = slot(&ep->remote, i);
 
         if (is_atomic(i))
             l.pieces = 0;
         TRY(region_check(s, "the responder's memory", &r, &l, i == WORD_SLOT ? 8 : 0,
-                         length_of(seed, i), mix(seed, GUARD), mix(seed, OF_DATA + i)));
+                         length_of(s, seed, i), mix(seed, GUARD), mix(seed, OF_DATA + i)));
     }
     return PASSED;
 }
 
 /* ---- the requester's ---- */
 
-static void make_request(struct endpoint *ep, uint64_t seed, const struct target *where, unsigned i,
-                         struct ibv_send_wr *wr, struct ibv_sge *sge)
+static void make_request(const struct session *s, struct endpoint *ep, uint64_t seed,
+                         const struct target *where, unsigned i, struct ibv_send_wr *wr,
+                         struct ibv_sge *sge)
 {
-    struct layout l = layout_of(seed, OF_LOCAL, i), far = layout_of(seed, OF_REMOTE, i);
+    struct layout l = layout_of(s, seed, OF_LOCAL, i), far = layout_of(s, seed, OF_REMOTE, i);
     struct region r = slot(&ep->local, i);
     uint64_t there = where->addr + i * SLOT + (far.pieces ? far.piece[0].offset : 0);
 
@@ -153,7 +166,7 @@ static void make_request(struct endpoint *ep, uint64_t seed, const struct target
 static enum outcome check_local(struct session *s, struct endpoint *ep, uint64_t seed)
 {
     for (unsigned i = 0; i < REQUESTS; i++) {
-        struct layout l = layout_of(seed, OF_LOCAL, i);
+        struct layout l = layout_of(s, seed, OF_LOCAL, i);
         struct region r = slot(&ep->local, i);
         uint64_t found;
 
@@ -163,7 +176,7 @@ static enum outcome check_local(struct session *s, struct endpoint *ep, uint64_t
                 return fail(s, "atomic %u did not return the sum of those before it", i);
             region_fill(&r, &l, mix(seed, OF_DATA + i));
         }
-        TRY(region_check(s, "the requester's memory", &r, &l, 0, length_of(seed, i),
+        TRY(region_check(s, "the requester's memory", &r, &l, 0, length_of(s, seed, i),
                          mix(seed, GUARD), mix(seed, OF_DATA + i)));
     }
     return PASSED;
@@ -180,7 +193,7 @@ static enum outcome run(struct session *s, struct endpoint *ep, uint64_t mine, u
     TRY(tell_target(s, &where));
     TRY(hear_target(s, &where));
     for (unsigned i = 0; i < REQUESTS; i++)
-        make_request(ep, mine, &where, i, &wr[i], &sge[i]);
+        make_request(s, ep, mine, &where, i, &wr[i], &sge[i]);
     TRY(post_send(s, ep, wr));
     for (unsigned i = 0; i < REQUESTS; i++)
         TRY(await_success(s, ep, SEND_SIDE, i, completions[i % KINDS], &wc));

@@ -157,8 +157,11 @@ def verification():
     yield Row("verify -g {gid}", VERIFY)
     for mtu in (256, 1024):
         yield Row(f"verify -g {{gid}} -m {mtu}", VERIFY)
-    for loss in (("out", 3), ("in", 3)):
-        yield Row("verify -g {gid} --types rc --only rc_* -s 1,4097,65536", VERIFY, loss=loss)
+    lossy = "verify -g {gid} --types rc --only rc_* -s"
+    yield Row(f"{lossy} 1,4097,65536", VERIFY, loss=("out", 3))
+    # Later ones refuse a READ that is repeated after an empty one.
+    yield Row(f"{lossy} 0,1,4097,65536", VERIFY, loss=("out", 3), kernel="6.1")
+    yield Row(f"{lossy} 0,1,4097,65536", VERIFY, loss=("in", 3))
 
 
 def connections():
