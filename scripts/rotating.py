@@ -3,6 +3,7 @@
 """The long suites in parts of about ten minutes on two cores, twenty at most, one part for each commit.
 
     scripts/rotating.py --list          every part, with the tests that it runs
+    scripts/rotating.py --count         the number that chooses
     scripts/rotating.py                 the part of this commit, for scripts/test
     scripts/rotating.py PART [TURN]     this part
 
@@ -152,6 +153,9 @@ def main():
         for name, about, runs in all_parts:
             tests = [word for run in runs(0) for word in run[4:] if not word.startswith("-")]
             print(f"{name:18} {about} ({', '.join(tests)})")
+        return 0
+    if sys.argv[1:] == ["--count"]:
+        print(commit_count())
         return 0
     (name, about, runs), turn = chosen(all_parts)
     print(f"{name} {turn} {about}")
