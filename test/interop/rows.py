@@ -36,14 +36,11 @@ class Row:
 PATIENT = "-u 18"
 # Where losses are to be recovered by timeouts, they should not take long.
 LOSSY = "-u 15"
-# perftest lets a client have as many READs outstanding as the server's device, which for rxe is more than uroce can.
-READS = "-o 16"
 
 
 def perftest(verb, program, rest, timeout=PATIENT):
     """A command of perftest. Programs that wait for bytes in memory have no events to sleep on."""
     parts = [f"ib_{verb}_{program} -F -x {{gid}}", timeout]
-    parts += [READS] if verb in ("read", "atomic") else []
     parts += ["-e"] if verb != "write" and "-b" not in rest.split() else []
     return " ".join(parts + [rest])
 
@@ -177,8 +174,7 @@ def connections():
 def connect_twice(verb, program, rest):
     """Of perftest, whose clients connect twice. All but those of ib_write_bw connect again at once, when a server in the
     slow guest does not listen yet."""
-    reads = READS + " " if verb == "read" else ""
-    yield Row(f"ib_{verb}_{program} -R -F {PATIENT} {reads}{rest}", CONNECT, versions=(4,), ours=("server",))
+    yield Row(f"ib_{verb}_{program} -R -F {PATIENT} {rest}", CONNECT, versions=(4,), ours=("server",))
 
 
 def more_connections():
