@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Event channels: the descriptor that programs poll, waiting, local events. */
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
+/* Event channels: the descriptor that programs poll, local events, the end of the daemon. */
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "cma.h"
+#include "channel.h"
 
 /* ---- the daemon's side ---- */
 
@@ -55,13 +51,13 @@ static void close_sock(struct cma_channel *ch)
     pthread_setcancelstate(cancel, NULL);
 }
 
-static void channel_free(struct cma_channel *ch)
+void channel_free(struct cma_channel *ch)
 {
     pthread_mutex_destroy(&ch->lock);
     free(ch);
 }
 
-static void close_fd(int *fd)
+void channel_close_fd(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
@@ -81,8 +77,8 @@ static void free_arrivals(struct cma_arrivals *a)
 static void close_fds(struct cma_channel *ch)
 {
     close_sock(ch);
-    close_fd(&ch->local_fd);
-    close_fd(&ch->base.fd);
+    channel_close_fd(&ch->local_fd);
+    channel_close_fd(&ch->base.fd);
 }
 
 static int open_fds(struct cma_channel *ch)
@@ -159,9 +155,9 @@ void channel_destroy(struct cma_channel *ch)
     attached = ch->sock >= 0;
     epoll_ctl(ch->base.fd, EPOLL_CTL_DEL, ch->local_fd, NULL);
     close_sock(ch);
-    close_fd(&ch->local_fd);
+    channel_close_fd(&ch->local_fd);
     if (!ch->waiting)
-        close_fd(&ch->base.fd);
+        channel_close_fd(&ch->base.fd);
     while ((ev = TAILQ_FIRST(&ch->local))) {
         TAILQ_REMOVE(&ch->local, ev, next);
         free(ev);
@@ -178,22 +174,21 @@ void channel_destroy(struct cma_channel *ch)
 
 /* ---- local events ---- */
 
-static bool is_read(const struct cma_channel *ch)
+bool channel_is_read(const struct cma_channel *ch)
 {
     return ch->have - ch->taken >= sizeof(struct ctl_cm_told);
 }
 
-static bool has_local(const struct cma_channel *ch)
+bool channel_has_local(const struct cma_channel *ch)
 {
-    return !TAILQ_EMPTY(&ch->local) || !TAILQ_EMPTY(&ch->arrived) || is_read(ch);
+    return !TAILQ_EMPTY(&ch->local) || !TAILQ_EMPTY(&ch->arrived) || channel_is_read(ch);
 }
 
-/* The eventfd says whether there is something. */
-static void show_local(struct cma_channel *ch, bool had)
+void channel_show_local(struct cma_channel *ch, bool had)
 {
     eventfd_t n;
 
-    if (had == has_local(ch))
+    if (had == channel_has_local(ch))
         return;
     if (had)
         eventfd_read(ch->local_fd, &n);
@@ -203,16 +198,16 @@ static void show_local(struct cma_channel *ch, bool had)
 
 static void post_locked(struct cma_channel *ch, struct cma_event *ev)
 {
-    bool had = has_local(ch);
+    bool had = channel_has_local(ch);
 
     TAILQ_INSERT_TAIL(&ch->local, ev, next);
-    show_local(ch, had);
+    channel_show_local(ch, had);
 }
 
 static void remove_locked(struct cma_channel *ch, struct cma_event *ev)
 {
     TAILQ_REMOVE(&ch->local, ev, next);
-    show_local(ch, true);
+    channel_show_local(ch, true);
 }
 
 void channel_post(struct cma_channel *ch, struct cma_event *ev)
@@ -279,16 +274,15 @@ static void post_removal(void *arg, struct cma_entry *e)
     post_locked(ch, ev);
 }
 
-/* The daemon is gone: each id of the channel gets its last event, once. Under the lock. */
-static void lose(struct cma_channel *ch)
+void channel_lose(struct cma_channel *ch)
 {
-    bool had = has_local(ch);
+    bool had = channel_has_local(ch);
 
     if (ch->sock < 0)
         return;
     close_sock(ch);
     ch->have = ch->taken = 0;
-    show_local(ch, had);
+    channel_show_local(ch, had);
     pthread_mutex_lock(&ch->link->lock);
     cma_table_each(&ch->link->ids, post_removal, ch);
     pthread_mutex_unlock(&ch->link->lock);
@@ -301,7 +295,7 @@ static int revive_locked(struct cma_channel *ch)
 
     if (ch->sock >= 0 && !conn_hung_up(&old->conn))
         return 0;
-    lose(ch);
+    channel_lose(ch);
     link = link_get(&err);
     if (!link)
         return err;
@@ -324,223 +318,6 @@ int channel_revive(struct cma_channel *ch, struct cma_link **link)
     }
     pthread_mutex_unlock(&ch->lock);
     return err;
-}
-
-/* ---- waiting ---- */
-
-/* What the socket has. -EAGAIN: nothing; -EIO: the end. */
-static int read_sock(struct cma_channel *ch)
-{
-    ssize_t n;
-
-    if (ch->sock < 0)
-        return -EIO;
-    ch->have -= ch->taken; /* less than an event */
-    memmove(ch->bytes, ch->bytes + ch->taken, ch->have);
-    ch->taken = 0;
-    do {
-        n = recv(ch->sock, ch->bytes + ch->have, sizeof(ch->bytes) - ch->have, MSG_DONTWAIT);
-    } while (n < 0 && errno == EINTR);
-    if (n > 0) {
-        ch->have += (unsigned)n;
-        return 0;
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        return -EAGAIN;
-    lose(ch);
-    return -EIO;
-}
-
-/* An event of the socket, without waiting. 1: there was one. 0: none. -EIO: the end. The caller
- * shows what is local. */
-static int read_told(struct cma_channel *ch, struct ctl_cm_told *told)
-{
-    int err = 0;
-
-    while (!err && !is_read(ch))
-        err = read_sock(ch);
-    if (err)
-        return err == -EAGAIN ? 0 : err;
-    memcpy(told, ch->bytes + ch->taken, sizeof(*told));
-    ch->taken += (unsigned)sizeof(*told);
-    return 1;
-}
-
-static int take_told(struct cma_channel *ch, struct ctl_cm_told *told)
-{
-    struct cma_arrival *a = TAILQ_FIRST(&ch->arrived);
-
-    if (!a)
-        return read_told(ch, told);
-    *told = a->told;
-    TAILQ_REMOVE(&ch->arrived, a, next);
-    free(a);
-    return 1;
-}
-
-static int next_told(struct cma_channel *ch, struct ctl_cm_told *told)
-{
-    bool had = has_local(ch);
-    int got = take_told(ch, told);
-
-    if (got >= 0) /* otherwise the loss of the daemon has shown it */
-        show_local(ch, had);
-    return got;
-}
-
-static int look_locked(struct cma_channel *ch, struct ctl_cm_told *told)
-{
-    int got;
-
-    if (ch->closed)
-        return -EAGAIN;
-    if (!link_is_ours(ch->link))
-        return -EIO;
-    got = TAILQ_EMPTY(&ch->local) ? next_told(ch, told) : 0;
-    if (!TAILQ_EMPTY(&ch->local)) /* the end of the daemon may have added some */
-        return 0;
-    return got ? got : -EAGAIN;
-}
-
-/* 0: local; 1: one of the daemon; -EAGAIN: neither, and the thread waits; -EIO. */
-static int look(struct cma_channel *ch, struct cma_link **link, struct ctl_cm_told *told)
-{
-    int got;
-
-    pthread_mutex_lock(&ch->lock);
-    got = look_locked(ch, told);
-    if (got == 1) {
-        *link = ch->link;
-        link_ref(*link);
-    } else if (got == -EAGAIN) {
-        ch->waiting++;
-    }
-    pthread_mutex_unlock(&ch->lock);
-    return got;
-}
-
-static void end_wait(struct cma_channel *ch)
-{
-    bool last, kept;
-
-    pthread_mutex_lock(&ch->lock);
-    last = !--ch->waiting && ch->closed;
-    kept = ch->kept;
-    if (last)
-        close_fd(&ch->base.fd);
-    pthread_mutex_unlock(&ch->lock);
-    if (last && !kept)
-        channel_free(ch);
-}
-
-static void cancel_wait(void *ch)
-{
-    end_wait(ch);
-}
-
-/*
- * After a signal a read goes on if the signal's handler was installed with SA_RESTART; poll() never
- * does. Which signal it was cannot be known. So this says that the program wants to be interrupted
- * when any of its handlers lacks the flag.
- */
-static bool wants_eintr(void)
-{
-    struct sigaction sa;
-
-    for (int sig = 1; sig < NSIG; sig++)
-        if (!sigaction(sig, NULL, &sa) && sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN &&
-            !(sa.sa_flags & SA_RESTART))
-            return true;
-    return false;
-}
-
-/* A cancellation point if `cancel` says so. The descriptor of a channel that was destroyed is never
- * readable, or is -1, which poll() passes over. */
-static int wait_readable(struct cma_channel *ch, int cancel)
-{
-    struct pollfd p = {.fd = ch->base.fd, .events = POLLIN};
-    int flags = fcntl(p.fd, F_GETFL), err;
-
-    if (flags >= 0 && flags & O_NONBLOCK)
-        return -EAGAIN;
-    do {
-        pthread_cleanup_push(cancel_wait, ch);
-        pthread_setcancelstate(cancel, NULL);
-        err = poll(&p, 1, -1) < 0 ? -errno : 0;
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-        pthread_cleanup_pop(0);
-    } while (err == -EINTR && !wants_eintr());
-    return err;
-}
-
-int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link,
-                 struct ctl_cm_told *told)
-{
-    int err;
-
-    while ((err = look(ch, link, told)) == -EAGAIN) {
-        err = wait_readable(ch, cancel);
-        end_wait(ch);
-        if (err)
-            return err;
-    }
-    return err;
-}
-
-/* ---- events that are not to be read here ---- */
-
-/* All that is in the socket. Without memory for it the rest stays there: it belongs to no id, or to
- * one that is here, and is found out when it is read. */
-static void read_all(struct cma_channel *ch)
-{
-    struct cma_arrival *a;
-
-    while ((a = malloc(sizeof(*a))) && read_told(ch, &a->told) == 1)
-        TAILQ_INSERT_TAIL(&ch->arrived, a, next);
-    free(a);
-}
-
-static void extract_locked(struct cma_channel *ch,
-                           bool (*match)(const void *arg, const struct ctl_cm_told *told),
-                           const void *arg, struct cma_arrivals *out)
-{
-    bool had = has_local(ch);
-    struct cma_arrival *a, *next;
-
-    read_all(ch);
-    for (a = TAILQ_FIRST(&ch->arrived); a; a = next) {
-        next = TAILQ_NEXT(a, next);
-        if (!match(arg, &a->told))
-            continue;
-        TAILQ_REMOVE(&ch->arrived, a, next);
-        TAILQ_INSERT_TAIL(out, a, next);
-    }
-    show_local(ch, had);
-}
-
-void channel_extract(struct cma_channel *ch, const struct cma_link *link,
-                     bool (*match)(const void *arg, const struct ctl_cm_told *told),
-                     const void *arg, struct cma_arrivals *out)
-{
-    int cancel;
-
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    pthread_mutex_lock(&ch->lock);
-    if (ch->link == link && !ch->closed)
-        extract_locked(ch, match, arg, out);
-    pthread_mutex_unlock(&ch->lock);
-    pthread_setcancelstate(cancel, NULL);
-}
-
-void channel_give(struct cma_channel *ch, struct cma_arrivals *from)
-{
-    bool had;
-
-    pthread_mutex_lock(&ch->lock);
-    had = has_local(ch);
-    TAILQ_CONCAT(&ch->arrived, from, next);
-    show_local(ch, had);
-    pthread_mutex_unlock(&ch->lock);
 }
 
 /* ---- the API ---- */

@@ -215,11 +215,13 @@ void channel_post(struct cma_channel *ch, struct cma_event *ev);
 struct cma_event *channel_pop(struct cma_channel *ch);
 /* The local events of the id go to another channel, or nowhere. */
 void channel_move(struct cma_channel *from, struct cma_id *id, struct cma_channel *to);
+
+/* ---- channel_read.c ---- */
 /* Waits until there is an event. 0: there may be a local one. 1: *told is one of the daemon, and
- * *link its link, with a reference. -EAGAIN: the program does not want to wait.
- * -EIO: the daemon is gone, and its ids' events are given. -EBADF: the program has destroyed the
- * channel, which must not be looked at any more. -EINTR. Called without cancellation;
- * the wait itself is a cancellation point if `cancel`, the thread's state, says so. */
+ * *link its link, with a reference. -EAGAIN: the program does not want to wait. -EIO: the daemon
+ * is gone, and its ids' events are given. -EINTR. It does not return when the program has destroyed
+ * the channel. Called without cancellation; the wait itself is a cancellation point if `cancel`,
+ * the thread's state, says so. */
 int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link,
                  struct ctl_cm_told *told);
 /* Takes out the unread events of the daemon that match. */
