@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <rdma/rsocket.h>
@@ -256,18 +257,29 @@ static void test_both_directions(void **state)
     close_pair(&p);
 }
 
-/* Credits, slots and inline bytes are few: each is what a sender waits for. */
-static void test_small_queues(void **state)
+static void check_queues(int value)
 {
     static const int options[] = {RDMA_SQSIZE, RDMA_RQSIZE, RDMA_INLINE};
 
     for (unsigned i = 0; i < 3; i++) {
         struct pair p;
 
-        make_pair(&p, options[i], 1);
+        make_pair(&p, options[i], value);
         check_both_directions(&p);
         close_pair(&p);
     }
+}
+
+/* Credits, slots and inline bytes are few: each is what a sender waits for. */
+static void test_small_queues(void **state)
+{
+    check_queues(1);
+}
+
+/* More than the device has becomes what it has. */
+static void test_large_queues(void **state)
+{
+    check_queues(INT_MAX);
 }
 
 static void test_small_buffers(void **state)
@@ -565,6 +577,7 @@ static void test_options(void **state)
         {IPPROTO_TCP, TCP_MAXSEG, 1000, 1000},   {IPPROTO_IPV6, IPV6_V6ONLY, 1, 1},
         {SOL_RDMA, RDMA_SQSIZE, 100, 100},       {SOL_RDMA, RDMA_RQSIZE, 1, 16},
         {SOL_RDMA, RDMA_INLINE, 32, 32},         {SOL_RDMA, RDMA_IOMAPSIZE, 200, 128},
+        {SOL_RDMA, RDMA_SQSIZE, 65520, 16380},   {SOL_RDMA, RDMA_INLINE, 1024, 512},
     };
     struct linger linger = {1, 3}, got = {0};
     int s = rsocket(AF_INET6, SOCK_STREAM, 0), value;
@@ -733,15 +746,25 @@ static void test_datagrams(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),           cmocka_unit_test(test_nonblocking_connect),
-        cmocka_unit_test(test_both_directions),   cmocka_unit_test(test_small_queues),
-        cmocka_unit_test(test_small_buffers),     cmocka_unit_test(test_nonblocking_bytes),
-        cmocka_unit_test(test_flags_and_pieces),  cmocka_unit_test(test_half_close),
-        cmocka_unit_test(test_close_keeps_bytes), cmocka_unit_test(test_shutdown_wakes),
-        cmocka_unit_test(test_poll_mixed),        cmocka_unit_test(test_epoll),
-        cmocka_unit_test(test_epoll_changes),     cmocka_unit_test(test_options),
-        cmocka_unit_test(test_late_options),      cmocka_unit_test(test_child_closes),
-        cmocka_unit_test(test_exit_keeps_bytes),  cmocka_unit_test(test_iomap),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_nonblocking_connect),
+        cmocka_unit_test(test_both_directions),
+        cmocka_unit_test(test_small_queues),
+        cmocka_unit_test(test_large_queues),
+        cmocka_unit_test(test_small_buffers),
+        cmocka_unit_test(test_nonblocking_bytes),
+        cmocka_unit_test(test_flags_and_pieces),
+        cmocka_unit_test(test_half_close),
+        cmocka_unit_test(test_close_keeps_bytes),
+        cmocka_unit_test(test_shutdown_wakes),
+        cmocka_unit_test(test_poll_mixed),
+        cmocka_unit_test(test_epoll),
+        cmocka_unit_test(test_epoll_changes),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_late_options),
+        cmocka_unit_test(test_child_closes),
+        cmocka_unit_test(test_exit_keeps_bytes),
+        cmocka_unit_test(test_iomap),
         cmocka_unit_test(test_datagrams),
     };
 

@@ -8,14 +8,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "rs_flow.h"
+#include "rs_stream.h"
 #include "rs_wire.h"
 
 #define BUFFER_MIN  4096u
 #define BUFFER_MAX  (1u << 28)
 #define BUFFER_STEP 128u /* both halves of the ring are aligned to cache lines */
 #define QUEUE_MIN   16
-#define QUEUE_MAX   0xfff0
-#define INLINE_MAX  1024
+/* With those for control messages as many as a queue pair of the device can have. */
+#define QUEUE_MAX   (16384 - RS_CONTROL_SLOTS)
 #define POLLING_MAX 1000000
 #define WAKE_UP_MAX 3600000
 
@@ -36,7 +38,7 @@ uint32_t rs_bound_queue(uint64_t wqes)
 
 uint32_t rs_bound_inline(uint64_t bytes)
 {
-    return bound(bytes, 0, INLINE_MAX);
+    return bound(bytes, 0, RS_INLINE_MAX);
 }
 
 /* The number in a file, or otherwise. */

@@ -24,8 +24,8 @@ enum rs_state {
     RS_DOWN,
 };
 
-#define RS_TABLE_ENTRIES 2 /* announced buffers */
-#define RS_INLINE_MAX    1024
+#define RS_TABLE_ENTRIES 2   /* announced buffers */
+#define RS_INLINE_MAX    512 /* as the device */
 
 /* A connection request that was not accepted yet. */
 struct rs_request {
