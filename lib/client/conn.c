@@ -122,24 +122,33 @@ static int explain(const char *path, const char *from, int err)
     return err;
 }
 
+/* The socket of the user's own daemon, in a folder of the user's. */
+static int connect_user(struct conn *c)
+{
+    const char *dir = getenv("XDG_RUNTIME_DIR");
+    char folder[CTL_FOLDER_MAX], path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+
+    if ((!dir || !*dir) && !ctl_run_user_folder(folder))
+        dir = folder;
+    if (!dir || !*dir)
+        return -ENOENT;
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, CTL_SOCKET_USER) >= sizeof(path))
+        return -ENAMETOOLONG;
+    return connect_path(c, path);
+}
+
 static int connect_default(struct conn *c)
 {
-    const char *path = getenv(CTL_SOCKET_ENV), *dir = getenv("XDG_RUNTIME_DIR");
-    char folder[CTL_FOLDER_MAX], user[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-    int err;
+    const char *path = getenv(CTL_SOCKET_ENV);
+    int err, system;
 
     if (path && *path)
         return explain(path, " (" CTL_SOCKET_ENV ")", connect_path(c, path));
-    err = connect_path(c, CTL_SOCKET_SYSTEM);
-    if ((!dir || !*dir) && !ctl_run_user_folder(folder))
-        dir = folder;
-    if (err && (!dir || !*dir))
-        return err == -EACCES ? explain(CTL_SOCKET_SYSTEM, "", err) : err;
-    if (!err)
+    system = connect_path(c, CTL_SOCKET_SYSTEM);
+    if (!system)
         return 0;
-    if ((size_t)snprintf(user, sizeof(user), "%s/%s", dir, CTL_SOCKET_USER) >= sizeof(user))
-        return -ENAMETOOLONG;
-    return connect_path(c, user);
+    err = connect_user(c);
+    return err && system == -EACCES ? explain(CTL_SOCKET_SYSTEM, "", system) : err;
 }
 
 int conn_open(struct conn *c)

@@ -140,6 +140,30 @@ def silence_is_explained():
         raise kit.Failure(f"{result.stdout!r}, {result.stderr!r}")
 
 
+# The system's socket, in a mount namespace of its own: its owner alone may open it.
+CLOSED_SOCKET = """
+import os, socket, subprocess, sys
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("/run/uroce.sock")
+listener.listen()
+os.chmod("/run/uroce.sock", 0o600)
+sys.exit(subprocess.run(["setpriv", "--reuid", "65000", "--regid", "65000", "--clear-groups", "ibv_devices"]).returncode)
+"""
+
+
+def closed_socket_is_explained():
+    """To a user whose runtime folder has no daemon, and to one without that folder."""
+    namespace = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /run && exec /usr/bin/python3 -c \"$0\"", CLOSED_SOCKET]
+    if os.geteuid() or subprocess.run([*namespace[:2], "mount", "-t", "tmpfs", "none", "/run"], capture_output=True).returncode:
+        return
+    line = "uroce: no daemon answers at /run/uroce.sock: Permission denied\n"
+    for more in ({}, {"XDG_RUNTIME_DIR": "/no/such/folder"}):
+        environment = without_runtime_folder(LD_LIBRARY_PATH=build.libraries, **more)
+        result = subprocess.run(namespace, env=environment, capture_output=True, text=True, timeout=60)
+        if result.stderr.count(line) != 1 or "uroce0" in result.stdout:
+            raise kit.Failure(f"{more}: {result.stdout!r}, {result.stderr!r}")
+
+
 def failures_are_explained():
     """No daemon can be started: status 1 and a line that says why."""
     folder = kit.scratch_folder()
@@ -341,6 +365,7 @@ POINTS = (
     ("uroce run starts a loopback device", run_serves_a_device),
     ("uroce run with few descriptors", run_with_few_descriptors),
     ("a daemon that does not answer is named", silence_is_explained),
+    ("a system's socket that is closed to the user is named", closed_socket_is_explained),
     ("uroce run leaves the program no child and the daemon no loader variable", run_leaves_no_child),
     ("uroce runs at once share one daemon, which ends when idle", runs_share_a_daemon),
     ("a running program keeps its daemon", program_keeps_daemon),
