@@ -18,7 +18,7 @@ static const struct command {
      cmd_run},
     {"show", "[TOPIC] [--socket PATH] [--json]",
      "devices, ports, queue pairs, counters and drops of the running uroced", cmd_show},
-    {"top", "[--period S] [--count N] [--qps] [--socket PATH] [--json]",
+    {"top", "[--period S] [--count N] [--qps] [--latency] [--socket PATH] [--json]",
      "rates of ports, workers, programs and drops, again and again", cmd_top},
     {"rdma", "[-jpdo] [--socket PATH] dev|link|resource|statistic [show ...]",
      "what iproute2's rdma prints of kernel devices, of the running uroced's", cmd_rdma},

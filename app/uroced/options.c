@@ -46,7 +46,7 @@ static const char usage[] =
     "  -V, --version; -h, --help\n"
     "\n"
     "Without EAL options DPDK runs without hugepages, telemetry and files.\n"
-    "A daemon with nothing but loopback and UDP does not use DPDK's environment at all.\n";
+    "A daemon with nothing but loopback, UDP and packet sockets does not use DPDK's environment.\n";
 
 /* ---- the command line ---- */
 

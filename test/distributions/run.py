@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce on another distribution, in a folder of this machine: builds there, runs the demo and suites. TAP. For root.
 
-usage: run.py --build DIR [--folder DIR] [--keep] trixie|trixie-shim|trixie-clang|sid|arm64|packages-bookworm|packages-trixie
+usage: run.py --build DIR [--folder DIR] [--keep] trixie|trixie-shim|trixie-clang|sid|arm64|packages-bookworm|
+              packages-trixie|containers
 
 The folder (distributions in the build folder) keeps the other systems for the next run. --keep: also what was built there."""
 import argparse
