@@ -92,7 +92,8 @@ def parts():
         ("rounds", "all programs twice, and rdma-core's tests with two workers",
          fixed(meson("build", 1200, ["shim-long"], "--rounds", "2"), meson("build", 600, ["shim-rdma-core-workers", "shim-cm-workers", "shim-cm-long"]))),
         *((f"distribution-{name}", about, fixed(meson("build", 1200, [f"distribution-{name}"])))
-          for name, about in (("trixie", "Debian 13: the demo, and all but the shim suite"), ("trixie-shim", "Debian 13: its programs"),
+          for name, about in (("bookworm", "a bare Debian 12: the two commands of README.md"),
+                              ("trixie", "Debian 13: the demo, and all but the shim suite"), ("trixie-shim", "Debian 13: its programs"),
                               ("trixie-clang", "Debian 13, with clang and without cmocka"),
                               ("packages-bookworm", "Debian packages on Debian 12"), ("packages-trixie", "Debian packages on Debian 13"),
                               ("containers", "a container image, and what doc/ci.md says of containers"), ("sid", "Debian's next release"), ("arm64", "for arm64, under qemu-aarch64"))),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce on another distribution, in a folder of this machine: builds there, runs the demo and suites. TAP. For root.
 
-usage: run.py --build DIR [--folder DIR] [--keep] trixie|trixie-shim|trixie-clang|sid|arm64|packages-bookworm|
+usage: run.py --build DIR [--folder DIR] [--keep] bookworm|trixie|trixie-shim|trixie-clang|sid|arm64|packages-bookworm|
               packages-trixie|containers
 
 The folder (distributions in the build folder) keeps the other systems for the next run. --keep: also what was built there."""
@@ -34,9 +34,9 @@ def packages(*variables):
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
 
-def suites(root, names, seconds, environment):
+def suites(root, names, seconds, environment=None, network=False):
     """scripts/test of the tree, in the root."""
-    status, output = root.run(f"scripts/test {names}", seconds, environment=environment)
+    status, output = root.run(f"scripts/test {names}", seconds, network=network, environment=environment)
     results = re.findall(r"^== (\S+: .*)$", output, flags=re.M)
     if status or not re.search(r"^\d+ passed, 0 failed$", output, flags=re.M):
         failed = re.findall(r"^not ok .*$|^.* (?:FAIL|ERROR|TIMEOUT) .*$", output, flags=re.M)
@@ -54,6 +54,8 @@ def headers(root, build):
 
 
 DEMO, PLAIN = "demo", "builds without the tests"
+# The default suites but those with a guest, which take a third of the time.
+QUICK = "unit script sim replay perf shim-quick net-quick"
 COMMANDS = {DEMO: "scripts/demo", PLAIN: "meson setup build-plain -Dtests=disabled && ninja -C build-plain"}
 
 
@@ -69,6 +71,12 @@ def natively(root, build, compiler, steps):
             suites(root, step, 1080, environment)
     return [lambda: root.install(wanted + [compiler]), *((step, lambda step=step: one(step)) for step in steps),
             ("a program of its headers, with its libraries and with this machine's", lambda: headers(root, build))]
+
+
+def bare(root):
+    """A system that has nothing of what uroce needs: the README's two commands install it."""
+    return [lambda: None, (DEMO, lambda: root.must(COMMANDS[DEMO], 900, network=True)),
+            (QUICK, lambda: suites(root, QUICK, 1080, network=True))]
 
 
 def emulated():
@@ -111,7 +119,8 @@ def containers(root):
 
 ENGINE = ["unit script sim replay"]
 # The folder, the release, the points. scripts/demo comes first where warnings are no errors: sid has a new compiler any day.
-SYSTEMS = {"trixie": ("trixie", "trixie", lambda root, build: natively(root, build, "gcc", [*ENGINE, DEMO])),
+SYSTEMS = {"bookworm": ("bookworm", "bookworm", lambda root, build: bare(root)),
+           "trixie": ("trixie", "trixie", lambda root, build: natively(root, build, "gcc", [*ENGINE, DEMO])),
            "trixie-shim": ("trixie", "trixie", lambda root, build: natively(root, build, "gcc", ["shim"])),
            "trixie-clang": ("trixie", "trixie", lambda root, build: natively(root, build, "clang", [PLAIN, *ENGINE])),
            "sid": ("sid", "sid", lambda root, build: natively(root, build, "gcc", [DEMO, *ENGINE])),
