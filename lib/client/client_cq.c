@@ -43,6 +43,14 @@ int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint3
     return 0;
 }
 
+/* Threads that poll other queues look at this one, too, before they sleep. */
+static void set_leaving(struct client_cq *cq, bool leaving)
+{
+    spin_lock(&cq->place);
+    cq->leaving = leaving;
+    spin_unlock(&cq->place);
+}
+
 int client_cq_destroy(struct client_cq *cq)
 {
     struct client *c = cq->client;
@@ -50,9 +58,12 @@ int client_cq_destroy(struct client_cq *cq)
 
     if (atomic_load(&cq->users)) /* also when the daemon is gone, and cannot say so */
         return -EBUSY;
+    set_leaving(cq, true);
     err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_CQ, cq->handle);
-    if (err && err != -EIO)
+    if (err && err != -EIO) {
+        set_leaving(cq, false);
         return err;
+    }
     slot_table_remove(&c->cqs, cq->id);
     return err;
 }
@@ -146,7 +157,7 @@ bool client_cq_pending(struct client_cq *cq)
     bool pending;
 
     spin_lock(&cq->place);
-    pending = is_pending(cq);
+    pending = !cq->leaving && is_pending(cq);
     spin_unlock(&cq->place);
     return pending;
 }

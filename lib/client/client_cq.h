@@ -15,6 +15,7 @@ struct client_cq {
     struct spin lock;
     /* Taken after lock: holds the reader's segment, for those that look at it without lock. */
     struct spin place;
+    bool leaving;         /* under place: it is being destroyed, and its segment may be gone */
     bool single_threaded; /* the application has promised this: no locking */
     bool has_channel;
     struct client *client;
@@ -52,7 +53,8 @@ int client_cq_moderate(struct client_cq *cq, uint16_t count, uint16_t period_us)
  * posting. Takes the lock. */
 void client_cq_clean(struct client_cq *cq, uint32_t uidx);
 
-/* Whether a completion waits. Without the lock: a hint. */
+/* Whether a completion waits. Without the lock: a hint. Any thread, as long as the queue is in the
+ * table. */
 bool client_cq_pending(struct client_cq *cq);
 
 /* The application gets an event of the queue. Any thread. */

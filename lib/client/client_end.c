@@ -148,7 +148,7 @@ static void flush_ring(struct flush *f, struct client_ring *r, const _Atomic uin
 {
     uint32_t prod;
 
-    if (!r->entries)
+    if (!r->entries || r->leaving)
         return;
     if (!spin_trylock(&r->lock)) {
         f->busy = true;

@@ -142,13 +142,24 @@ void client_qp_drop_completions(struct client_qp *qp)
     client_qp_count_cqs(&uses, -1);
 }
 
+void client_qp_set_leaving(struct client_qp *qp, bool leaving)
+{
+    pthread_mutex_lock(&qp->client->qps.lock);
+    qp->sq.leaving = qp->rq.leaving = leaving;
+    pthread_mutex_unlock(&qp->client->qps.lock);
+}
+
 int client_qp_destroy(struct client_qp *qp)
 {
     struct client *c = qp->client;
-    int err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_QP, qp->qpn);
+    int err;
 
-    if (err && err != -EIO)
+    client_qp_set_leaving(qp, true);
+    err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_QP, qp->qpn);
+    if (err && err != -EIO) {
+        client_qp_set_leaving(qp, false);
         return err;
+    }
     client_qp_drop_completions(qp);
     slot_table_remove(&c->qps, qp->uidx);
     return err;

@@ -73,6 +73,10 @@ void client_qp_reset(struct client_qp *qp);
 /* Adds to the number of users of the completion queues. */
 void client_qp_count_cqs(const struct client_qp_uses *uses, int by);
 
+/* It is being destroyed, and its segment may be gone, or stays after all: in between nothing is
+ * flushed from it. */
+void client_qp_set_leaving(struct client_qp *qp, bool leaving);
+
 /* For a queue pair or work queue that the daemon has destroyed, before its slot of the table is
  * free, as the next one may get it: drops its outstanding completions. */
 void client_qp_drop_completions(struct client_qp *qp);

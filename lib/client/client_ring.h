@@ -24,6 +24,9 @@ struct client_ring {
      * flushed, the next WQE to flush. */
     uint32_t old_size, next_flush;
     bool flushing;
+    /* Under the lock of its object's table: the object is being destroyed, and the ring's segment
+     * may be gone. */
+    bool leaving;
 };
 
 /* A ring in a segment, as a reply of the daemon describes it. */

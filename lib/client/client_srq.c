@@ -61,13 +61,24 @@ int client_srq_create(struct client *c, struct client_srq *srq, const struct cli
     return 0;
 }
 
+static void set_leaving(struct client_srq *srq, bool leaving)
+{
+    pthread_mutex_lock(&srq->client->srqs.lock);
+    srq->ring.leaving = leaving;
+    pthread_mutex_unlock(&srq->client->srqs.lock);
+}
+
 int client_srq_destroy(struct client_srq *srq)
 {
     struct client *c = srq->client;
-    int err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_SRQ, srq->handle);
+    int err;
 
-    if (err && err != -EIO)
+    set_leaving(srq, true);
+    err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_SRQ, srq->handle);
+    if (err && err != -EIO) {
+        set_leaving(srq, false);
         return err;
+    }
     slot_table_remove(&c->srqs, srq->uidx);
     return err;
 }

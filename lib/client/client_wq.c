@@ -78,10 +78,14 @@ int client_wq_create(struct client *c, struct client_wq *wq, const struct client
 int client_wq_destroy(struct client_wq *wq)
 {
     struct client *c = wq->half.client;
-    int err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_WQ, wq->handle);
+    int err;
 
-    if (err && err != -EIO)
+    client_qp_set_leaving(&wq->half, true);
+    err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_WQ, wq->handle);
+    if (err && err != -EIO) {
+        client_qp_set_leaving(&wq->half, false);
         return err;
+    }
     client_qp_drop_completions(&wq->half);
     slot_table_remove(&c->qps, wq->half.uidx);
     return err;

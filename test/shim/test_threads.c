@@ -539,6 +539,38 @@ static int setup(void **state)
            fcntl(ctx->async_fd, F_SETFL, O_NONBLOCK) || ibv_req_notify_cq(slept_on, 0);
 }
 
+/* A thread that waits for completions of one queue may look at all of the context. */
+static void *poll_own(void *arg)
+{
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_wc wc;
+
+    CHECK(cq);
+    while (!atomic_load(&stop))
+        CHECK(!ibv_poll_cq(cq, 1, &wc));
+    CHECK(!ibv_destroy_cq(cq));
+    return NULL;
+}
+
+/* Queues so large that each has its own memory, which goes with it. */
+static void queues_end_beside_pollers(void **state)
+{
+    pthread_t poller[2];
+
+    atomic_store(&stop, false);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(!pthread_create(&poller[i], NULL, poll_own, NULL));
+    for (unsigned i = 0; i < 30 * rounds; i++) {
+        struct ibv_cq *cq = ibv_create_cq(ctx, 20000, NULL, NULL, 0);
+
+        CHECK(cq);
+        CHECK(!ibv_destroy_cq(cq));
+    }
+    atomic_store(&stop, true);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(!pthread_join(poller[i], NULL));
+}
+
 static int teardown(void **state)
 {
     return ibv_destroy_srq(srq) || ibv_destroy_cq(polled) || ibv_destroy_cq(slept_on) ||
@@ -549,7 +581,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opened_at_once),
-        cmocka_unit_test_setup_teardown(all_at_once, setup, teardown)};
+        cmocka_unit_test_setup_teardown(all_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(queues_end_beside_pollers, setup, teardown)};
 
     if (argc == 2 && !strcmp(argv[1], "end")) {
         if (setup(NULL))
