@@ -73,14 +73,14 @@ static bool verify(const struct engine *e, const struct rx_job *job, const struc
 }
 
 /* Packets to no queue pair's number come from queue pairs that are held (engine_qp_hold), if an
- * address of the port sent them. */
+ * address of the port sent them. The number in a datagram is the program's. */
 static enum drop drop_unknown(const struct engine *e, const struct rx_job *job)
 {
     const struct gid_table *gids = e->cfg.port->gids;
     const struct encap_view *v = &job->view;
     const struct gid_entry *to = v->gid_index < 0 ? NULL : &gids->entry[v->gid_index];
 
-    if (job->pkt.dest_qpn == QPN_NONE && to &&
+    if (job->pkt.dest_qpn == QPN_NONE && to && pkt_info(&job->pkt)->service != PKT_UD &&
         gid_table_find(gids, &v->sgid, to->type, to->vlan) >= 0)
         return DROP_sender_mismatch;
     return DROP_unknown_qpn;

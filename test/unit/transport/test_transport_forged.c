@@ -473,6 +473,11 @@ static void test_held(void **state)
     receive_burst();
     assert_int_equal(dropped(DROP_unknown_qpn), 3);
     assert_int_equal(dropped(DROP_sender_mismatch), 3);
+    t.f[0].data[hdr_bth_at(HDR_IPV4)] = OPCODE(PKT_UD, OP_SEND_ONLY); /* its program has named 0 */
+    seal(&t.f[0]);
+    t.n = 1;
+    receive_burst();
+    assert_int_equal(dropped(DROP_sender_mismatch), 3);
     engine_qp_hold(t.a.e, t.a.qp, false);
     post(SQE_WRITE, 8, 2);
     send_burst();
