@@ -47,6 +47,7 @@ CASES = [
     ("peer_destroyed", "peer_qp_gone", "peer_qp_gone"),
     ("wrong_dest_qpn", "peer_qp_unknown", "peer_qp_unknown"),
     ("peer_connected_elsewhere", "peer_qp_elsewhere", "peer_qp_elsewhere"),
+    ("peer_of_other_type", "peer_qp_type", "peer_qp_type"),
     ("peer_of_other_address", "packets_from_elsewhere", "packets_from_elsewhere"),
     ("peer_in_init", "peer_qp_state", "peer_qp_state"),
     ("peer_in_error", "peer_qp_state", "peer_qp_state"),

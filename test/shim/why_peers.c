@@ -31,6 +31,21 @@ static void peer_connected_elsewhere(void)
     post_to_b(IBV_WR_RDMA_WRITE, 64);
 }
 
+static void peer_of_other_type(void)
+{
+    union ibv_gid gid;
+
+    open_device();
+    make_end(&a);
+    type = IBV_QPT_UD;
+    make_end(&b);
+    check(!to_init(&b) && !to_rtr(&b, 0, NULL) && !to_rts(&b), "UD");
+    type = IBV_QPT_RC;
+    gid = own_gid();
+    check(!to_init(&a) && !to_rtr(&a, b.qp->qp_num, &gid) && !to_rts(&a), "RC");
+    post_to_b(IBV_WR_RDMA_WRITE, 64);
+}
+
 static void peer_of_other_address(void)
 {
     a.other_gid = true;
@@ -230,6 +245,7 @@ const struct why_case why_peers[] = {
     CASE(peer_destroyed),
     CASE(wrong_dest_qpn),
     CASE(peer_connected_elsewhere),
+    CASE(peer_of_other_type),
     CASE(peer_of_other_address),
     CASE(peer_in_init),
     CASE(peer_in_error),

@@ -17,6 +17,7 @@ MORE = {"rkey_deregistered": ("The responder is QP", "That was [0-9]+ us before 
         "peer_in_init": ("in INIT.",),
         "peer_in_error": ("in ERR.", r"Its own program .* put it there [0-9]+ us before", "IBV_QPS_ERR"),
         "peer_connected_elsewhere": ("QP [0-9]+ has QP [0-9]+ as its peer.",),
+        "peer_of_other_type": ("It is QP [0-9]+, of type UD.",),
         "peer_of_other_address": ("QP [0-9]+ dropped them.", "The source address differs: expected .*, arrived "),
         "write_without_right": ("It needs remote write, and has local write, remote read.",
                                 "^Register it with IBV_ACCESS_REMOTE_WRITE, beside"),

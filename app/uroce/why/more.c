@@ -77,6 +77,7 @@ static const struct sentence more[] = {
                         "put it there {peer_ago_us} us before, by ibv_modify_qp."},
     {OF(peer_qp_state), "{?peer_cause}{!peer_cause=program_ended_it}It failed itself {peer_ago_us} "
                         "us before: {peer_cause}."},
+    {OF(peer_qp_type), "It is QP {dest_qpn}, of type {qp_type}."},
     {OF(peer_qp_elsewhere), "QP {qpn} has QP {dest_qpn} as its peer."},
     {OF(peer_qp_elsewhere), "{?connected_to}QP {dest_qpn} has QP {connected_to}."},
     {OF(requests_dropped), "The reason: {reason}."},

@@ -82,6 +82,18 @@ static bool comes_from_peer(json_int_t code)
            (code >= CAUSE_refused_request && code <= CAUSE_receiver_not_ready);
 }
 
+/* Causes that say what is wrong with the peer's queue pair. What the peer had to wait for before,
+ * and got, has not led to them. */
+static bool is_of_peer_qp(json_int_t code)
+{
+    return code >= CAUSE_peer_qp_unknown && code <= CAUSE_peer_qp_elsewhere;
+}
+
+static bool is_dropped(const json_t *p)
+{
+    return strcmp(why_text(p, "kind"), "dropped") == 0;
+}
+
 /* Whether `p` is of the other end of i's connection. */
 static bool is_peer(const json_t *i, const json_t *p)
 {
@@ -112,7 +124,8 @@ static json_t *find_root(const json_t *list, const json_t *i)
         uint64_t from = (uint64_t)(d < 0 ? -d : d);
 
         if (p == i || !is_peer(i, p) || !is_near(i, p) || from >= distance ||
-            (comes_from_peer(why_number(p, "code")) && strcmp(why_text(p, "kind"), "dropped") != 0))
+            (comes_from_peer(why_number(p, "code")) && !is_dropped(p)) ||
+            (is_of_peer_qp(why_number(i, "code")) && is_dropped(p)))
             continue;
         distance = from;
         best = p;

@@ -109,6 +109,10 @@ static bool judge_peer(const struct engine *e, const struct qp *qp, const struct
     }
     if (out->cause)
         return true;
+    if (peer->service != qp->service) {
+        *out = why_of(CAUSE_peer_qp_type, number, peer->type, 0, 0);
+        return true;
+    }
     to = qp_owner_engine(peer) == e ? peer->attr.dest_qpn : QPN_NONE;  /* not known */
     if (qp->dest_qpn != QPN_NONE && (to == qp->qpn || to == QPN_NONE)) /* not held, either */
         return false;

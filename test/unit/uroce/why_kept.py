@@ -35,6 +35,15 @@ def why(uroce, socket, text, *arguments):
     return subprocess.run([uroce, "why", *arguments, "--socket", socket], capture_output=True, text=True, errors="replace")
 
 
+def waited_before(uroce, socket):
+    """The peer had to wait for a receive once; that it is destroyed later is another matter."""
+    gone = {**SEND, "time_ns": 9, "code": 33, "cause": "peer_qp_gone", "details": {"dest_qpn": 17}}
+    waited = {**REQUEST, "kind": "dropped", "code": 74, "cause": "receive_queue_empty", "details": {}}
+    out = why(uroce, socket, json.dumps({**KEPT, "incidents": [gone, waited]}))
+    start = "The queue pair of the peer, which is on this device, was destroyed."
+    return [] if out.returncode == 0 and start in out.stdout else [out.stdout + out.stderr]
+
+
 def intact(uroce, socket):
     out = why(uroce, socket, json.dumps(KEPT))
     start = "The R_Key of the peer's request belongs to a memory region that was deregistered before. The responder is QP 17 of c"
@@ -57,7 +66,9 @@ def damage(uroce, socket):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         socket = os.path.join(folder, "s")
-        points = [("what is left is explained", intact(sys.argv[1], socket)), ("damage does no harm", damage(sys.argv[1], socket))]
+        points = [("what is left is explained", intact(sys.argv[1], socket)),
+                  ("what the peer got over is no cause", waited_before(sys.argv[1], socket)),
+                  ("damage does no harm", damage(sys.argv[1], socket))]
     print(f"1..{len(points)}")
     for number, (point, wrong) in enumerate(points, 1):
         print(f"{'not ' if wrong else ''}ok {number} - {point}")
