@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "invariant.h"
+
 static bool reply_fits(const struct ctl_msg *reply, const struct client_piece *piece)
 {
     const struct ctl_create_cq *r = &reply->create_cq;
@@ -43,25 +45,48 @@ int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint3
     return 0;
 }
 
-/* Threads that poll other queues look at this one, too, before they sleep. */
-static void set_leaving(struct client_cq *cq, bool leaving)
+/* A segment without completions, for queues that are being destroyed. */
+static struct cq_shared *nothing(void)
 {
+    static CACHE_ALIGNED uint8_t segment[4 * CACHE_LINE + sizeof(struct cq_lane)];
+
+    invariant(cq_segment_bytes(1, 1) <= sizeof(segment));
+    return (struct cq_shared *)segment;
+}
+
+/*
+ * Exchanges the reader, and says whether the queue is being destroyed. Others may still look:
+ * threads that are about to sleep look at all queues, and one that has an event of this queue may
+ * poll and arm until it has acknowledged the event. The lock is only tried: the calling thread may
+ * have it, from ibv_start_poll.
+ */
+static void exchange_reader(struct client_cq *cq, struct cq_reader *reader, bool leaving)
+{
+    bool locked = !cq->single_threaded && spin_trylock(&cq->lock);
+    struct cq_reader had;
+
     spin_lock(&cq->place);
+    had = cq->reader;
+    cq->reader = *reader;
+    *reader = had;
     cq->leaving = leaving;
     spin_unlock(&cq->place);
+    if (locked)
+        spin_unlock(&cq->lock);
 }
 
 int client_cq_destroy(struct client_cq *cq)
 {
+    struct cq_reader reader = {.shared = nothing(), .size = 1, .lanes = 1};
     struct client *c = cq->client;
     int err;
 
     if (atomic_load(&cq->users)) /* also when the daemon is gone, and cannot say so */
         return -EBUSY;
-    set_leaving(cq, true);
+    exchange_reader(cq, &reader, true);
     err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_CQ, cq->handle);
     if (err && err != -EIO) {
-        set_leaving(cq, false);
+        exchange_reader(cq, &reader, false);
         return err;
     }
     slot_table_remove(&c->cqs, cq->id);
@@ -157,7 +182,7 @@ bool client_cq_pending(struct client_cq *cq)
     bool pending;
 
     spin_lock(&cq->place);
-    pending = !cq->leaving && is_pending(cq);
+    pending = is_pending(cq);
     spin_unlock(&cq->place);
     return pending;
 }

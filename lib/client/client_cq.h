@@ -15,7 +15,8 @@ struct client_cq {
     struct spin lock;
     /* Taken after lock: holds the reader's segment, for those that look at it without lock. */
     struct spin place;
-    bool leaving;         /* under place: it is being destroyed, and its segment may be gone */
+    /* Under both locks: it is being destroyed, and the reader is one of an empty segment. */
+    bool leaving;
     bool single_threaded; /* the application has promised this: no locking */
     bool has_channel;
     struct client *client;

@@ -39,6 +39,16 @@ static void end_ring(struct client_ring *r)
     spin_unlock(&r->lock);
 }
 
+/* In a child, of an object that another thread of the parent was destroying: its segment may be
+ * gone, and no thread of the child frees the object. */
+static void forget_ring(struct client_ring *r)
+{
+    if (!r->leaving)
+        return;
+    r->entries = NULL;
+    r->size = r->old_size = 0;
+}
+
 static void end_qp(void *object, void *arg)
 {
     struct client_qp *qp = object;
@@ -89,10 +99,27 @@ static void go_on_srq(void *object, void *arg)
     go_on_ring(&srq->ring);
 }
 
+static void pause_qp(void *object, void *arg)
+{
+    struct client_qp *qp = object;
+
+    end_qp(qp, arg);
+    forget_ring(&qp->sq);
+    forget_ring(&qp->rq);
+}
+
+static void pause_srq(void *object, void *arg)
+{
+    struct client_srq *srq = object;
+
+    end_srq(srq, arg);
+    forget_ring(&srq->ring);
+}
+
 void client_rings_pause(struct client *c)
 {
-    visit_alone(&c->qps, end_qp);
-    visit_alone(&c->srqs, end_srq);
+    visit_alone(&c->qps, pause_qp);
+    visit_alone(&c->srqs, pause_srq);
 }
 
 void client_rings_go_on(struct client *c)
@@ -141,9 +168,9 @@ static uint64_t wr_id_at(const struct client_ring *r, uint32_t index)
     return id;
 }
 
-/* first: WQEs before it have a completion, which the application has polled. e: without wr_id and
- * wqe. */
-static void flush_ring(struct flush *f, struct client_ring *r, const _Atomic uint32_t *first,
+/* first: WQEs before it have a completion, which the application has polled; *first belongs to the
+ * ring's segment, which may move until the lock is held. e: without wr_id and wqe. */
+static void flush_ring(struct flush *f, struct client_ring *r, _Atomic uint32_t *const *first,
                        struct cqe e)
 {
     uint32_t prod;
@@ -156,7 +183,7 @@ static void flush_ring(struct flush *f, struct client_ring *r, const _Atomic uin
     }
     client_ring_end(r);
     if (!r->flushing)
-        client_ring_begin_flush(r, atomic_load_explicit(first, memory_order_relaxed));
+        client_ring_begin_flush(r, atomic_load_explicit(*first, memory_order_relaxed));
     prod = atomic_load_explicit(r->shared_prod, memory_order_relaxed);
     for (; r->next_flush != prod && f->next != f->end; r->next_flush++) {
         e.wr_id = wr_id_at(r, r->next_flush);
@@ -184,23 +211,24 @@ static void flush_shared(struct flush *f, const struct client_qp *qp)
     pthread_mutex_lock(&table->lock);
     srq = slot_table_get(table, qp->uses.srq);
     if (srq)
-        flush_ring(f, &srq->ring, srq->taken, flush_error(qp, WC_RECV));
+        flush_ring(f, &srq->ring, &srq->taken, flush_error(qp, WC_RECV));
     pthread_mutex_unlock(&table->lock);
 }
 
 static void flush_qp(void *object, void *arg)
 {
     struct client_qp *qp = object;
+    _Atomic uint32_t *sent = &qp->sq.cons, *received = &qp->rq.cons;
     struct flush *f = arg;
 
     if (qp->uses.send_cq == f->cq)
-        flush_ring(f, &qp->sq, &qp->sq.cons, flush_error(qp, WC_SEND));
+        flush_ring(f, &qp->sq, &sent, flush_error(qp, WC_SEND));
     if (qp->uses.recv_cq != f->cq)
         return;
     if (qp->uses.has_srq)
         flush_shared(f, qp);
     else
-        flush_ring(f, &qp->rq, &qp->rq.cons, flush_error(qp, WC_RECV));
+        flush_ring(f, &qp->rq, &received, flush_error(qp, WC_RECV));
 }
 
 /* Receives of an XRC one belong to no queue pair of this context. */
@@ -210,7 +238,7 @@ static void flush_xrc_srq(void *object, void *arg)
     struct flush *f = arg;
 
     if (srq->cq == f->cq)
-        flush_ring(f, &srq->ring, srq->taken, flush_error(NULL, WC_RECV));
+        flush_ring(f, &srq->ring, &srq->taken, flush_error(NULL, WC_RECV));
 }
 
 /* An empty poll has looked at all lanes, so each has room for `size` CQEs. */
@@ -235,7 +263,7 @@ int client_cq_flush(struct client_cq *cq)
     int found = 1;
 
     client_cq_lock(cq);
-    if (!cq_reader_peek(&cq->reader))
+    if (!cq->leaving && !cq_reader_peek(&cq->reader))
         found = flush_all(cq);
     client_cq_unlock(cq);
     return found;

@@ -20,8 +20,10 @@ static int inherit(struct conn *conn)
     if (!conn_is_ours(conn)) {
         mr_allow_daemon(c);
         err = conn_inherit(conn, c->shared->join_key);
-        if (!err)
-            client_rings_go_on(c);
+        if (!err) {
+            client_rings_go_on(c); /* before other threads may destroy what has them */
+            conn_inherited(conn);
+        }
     }
     pthread_mutex_unlock(&client_inherit_lock);
     return err;

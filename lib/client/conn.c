@@ -122,8 +122,9 @@ static int explain(const char *path, const char *from, int err)
     return err;
 }
 
-/* The socket of the user's own daemon, in a folder of the user's. */
-static int connect_user(struct conn *c)
+/* The socket of the user's own daemon, in a folder of the user's; without such a folder the error
+ * is `otherwise`. */
+static int connect_user(struct conn *c, int otherwise)
 {
     const char *dir = getenv("XDG_RUNTIME_DIR");
     char folder[CTL_FOLDER_MAX], path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
@@ -131,7 +132,7 @@ static int connect_user(struct conn *c)
     if ((!dir || !*dir) && !ctl_run_user_folder(folder))
         dir = folder;
     if (!dir || !*dir)
-        return -ENOENT;
+        return otherwise;
     if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, CTL_SOCKET_USER) >= sizeof(path))
         return -ENAMETOOLONG;
     return connect_path(c, path);
@@ -147,7 +148,7 @@ static int connect_default(struct conn *c)
     system = connect_path(c, CTL_SOCKET_SYSTEM);
     if (!system)
         return 0;
-    err = connect_user(c);
+    err = connect_user(c, system);
     return err && system == -EACCES ? explain(CTL_SOCKET_SYSTEM, "", system) : err;
 }
 
@@ -419,9 +420,12 @@ int conn_inherit(struct conn *c, const uint64_t key[2])
     }
     if (err)
         sock_close(c);
-    else
-        c->inherited = false;
     return err;
+}
+
+void conn_inherited(struct conn *c)
+{
+    c->inherited = false;
 }
 
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle)

@@ -53,6 +53,9 @@ bool conn_is_ours(const struct conn *c);
  */
 int conn_inherit(struct conn *c, const uint64_t key[2]);
 
+/* What conn_inherit took over is ready: from now on conn_is_ours says so, and calls are made. */
+void conn_inherited(struct conn *c);
+
 /* Closes the connection: the daemon destroys all of its objects. */
 void conn_close(struct conn *c);
 

@@ -2,8 +2,9 @@
 /*
  * Adopted memory when the process forks. Before the fork the daemon unmaps it and pauses, all of it
  * becomes private views, and the daemon resumes by copying: the memory that is forked is private.
- * After the fork the child has no regions, unless it inherits them (client_inherit.h). The parent adopts its regions again: at once if that is
- * quick, else when they are hot, without the pages that are still private views (mr_hot.c).
+ * After the fork the child has no regions, unless it inherits them (client_inherit.h). The parent
+ * adopts its regions again: at once if that is quick, else when they are hot, without the pages
+ * that are still private views (mr_hot.c).
  */
 #include <errno.h>
 #include <sys/socket.h>

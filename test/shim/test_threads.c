@@ -571,6 +571,41 @@ static void queues_end_beside_pollers(void **state)
         CHECK(!pthread_join(poller[i], NULL));
 }
 
+static void *destroy(void *cq)
+{
+    CHECK(!ibv_destroy_cq(cq));
+    return NULL;
+}
+
+/* Until it has acknowledged an event of the queue, a thread may poll and arm it. */
+static void event_outlives_its_queue(void **state)
+{
+    struct ibv_cq *cq, *of;
+    struct ibv_wc wc;
+    struct pair p;
+    struct side from;
+    pthread_t thread;
+    void *context;
+
+    pair_open(&p);
+    cq = ibv_create_cq(p.ctx, 20000, NULL, p.channel, 0);
+    CHECK(cq && !ibv_req_notify_cq(cq, 0));
+    from = (struct side){make_qp(&p, cq), p.a.mr, p.a.buffer};
+    connect_qp(from.qp, from.qp->qp_num);
+    CHECK(!post_send(&from, IBV_WR_RDMA_WRITE, &from, 0, 8, 1));
+    CHECK(!ibv_get_cq_event(p.channel, &of, &context) && of == cq);
+    CHECK(!ibv_destroy_qp(from.qp));
+    CHECK(!pthread_create(&thread, NULL, destroy, cq));
+    for (unsigned i = 0; i < 1000; i++) {
+        CHECK(!ibv_req_notify_cq(cq, 0));
+        CHECK(ibv_poll_cq(cq, 1, &wc) >= 0);
+        sched_yield();
+    }
+    ibv_ack_cq_events(cq, 1);
+    CHECK(!pthread_join(thread, NULL));
+    pair_close(&p);
+}
+
 static int teardown(void **state)
 {
     return ibv_destroy_srq(srq) || ibv_destroy_cq(polled) || ibv_destroy_cq(slept_on) ||
@@ -582,7 +617,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opened_at_once),
         cmocka_unit_test_setup_teardown(all_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(queues_end_beside_pollers, setup, teardown)};
+        cmocka_unit_test_setup_teardown(queues_end_beside_pollers, setup, teardown),
+        cmocka_unit_test(event_outlives_its_queue)};
 
     if (argc == 2 && !strcmp(argv[1], "end")) {
         if (setup(NULL))
