@@ -55,12 +55,11 @@ static struct cq_shared *nothing(void)
 }
 
 /*
- * Exchanges the reader, and says whether the queue is being destroyed. Others may still look:
- * threads that are about to sleep look at all queues, and one that has an event of this queue may
- * poll and arm until it has acknowledged the event. The lock is only tried: the calling thread may
- * have it, from ibv_start_poll.
+ * Exchanges the reader. Others may still look: threads that are about to sleep look at all queues,
+ * and one that has an event of this queue may poll and arm until it has acknowledged the event. The
+ * lock is only tried: the calling thread may have it, from ibv_start_poll.
  */
-static void exchange_reader(struct client_cq *cq, struct cq_reader *reader, bool leaving)
+static void exchange_reader(struct client_cq *cq, struct cq_reader *reader)
 {
     bool locked = !cq->single_threaded && spin_trylock(&cq->lock);
     struct cq_reader had;
@@ -69,10 +68,14 @@ static void exchange_reader(struct client_cq *cq, struct cq_reader *reader, bool
     had = cq->reader;
     cq->reader = *reader;
     *reader = had;
-    cq->leaving = leaving;
     spin_unlock(&cq->place);
     if (locked)
         spin_unlock(&cq->lock);
+}
+
+bool client_cq_is_leaving(const struct client_cq *cq)
+{
+    return cq->reader.shared == nothing();
 }
 
 int client_cq_destroy(struct client_cq *cq)
@@ -83,10 +86,10 @@ int client_cq_destroy(struct client_cq *cq)
 
     if (atomic_load(&cq->users)) /* also when the daemon is gone, and cannot say so */
         return -EBUSY;
-    exchange_reader(cq, &reader, true);
+    exchange_reader(cq, &reader);
     err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_CQ, cq->handle);
     if (err && err != -EIO) {
-        exchange_reader(cq, &reader, false);
+        exchange_reader(cq, &reader);
         return err;
     }
     slot_table_remove(&c->cqs, cq->id);

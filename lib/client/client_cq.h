@@ -15,8 +15,6 @@ struct client_cq {
     struct spin lock;
     /* Taken after lock: holds the reader's segment, for those that look at it without lock. */
     struct spin place;
-    /* Under both locks: it is being destroyed, and the reader is one of an empty segment. */
-    bool leaving;
     bool single_threaded; /* the application has promised this: no locking */
     bool has_channel;
     struct client *client;
@@ -34,9 +32,9 @@ struct client_cq {
 int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint32_t channel,
                      uint32_t vector);
 
-/* Destroys the queue, which no thread may poll any more. Returns 0, also when the daemon is gone;
- * -EBUSY while queue pairs use it; or -EIO: the daemon does not answer, and the queue is destroyed
- * too. */
+/* Destroys the queue, which no thread may poll any more but one that has an event to acknowledge:
+ * it finds nothing. Returns 0, also when the daemon is gone; -EBUSY while queue pairs use it; or
+ * -EIO: the daemon does not answer, and the queue is destroyed too. */
 int client_cq_destroy(struct client_cq *cq);
 
 /*
@@ -53,6 +51,9 @@ int client_cq_moderate(struct client_cq *cq, uint16_t count, uint16_t period_us)
 /* Hides the outstanding completions of queue pair `uidx`, for which the daemon must have stopped
  * posting. Takes the lock. */
 void client_cq_clean(struct client_cq *cq, uint32_t uidx);
+
+/* Whether it is being destroyed: it reads from an empty segment. Under the lock. */
+bool client_cq_is_leaving(const struct client_cq *cq);
 
 /* Whether a completion waits. Without the lock: a hint. Any thread, as long as the queue is in the
  * table. */

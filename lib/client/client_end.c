@@ -263,7 +263,9 @@ int client_cq_flush(struct client_cq *cq)
     int found = 1;
 
     client_cq_lock(cq);
-    if (!cq->leaving && !cq_reader_peek(&cq->reader))
+    if (client_cq_is_leaving(cq))
+        found = -EIO;
+    else if (!cq_reader_peek(&cq->reader))
         found = flush_all(cq);
     client_cq_unlock(cq);
     return found;

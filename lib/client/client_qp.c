@@ -129,7 +129,7 @@ void client_qp_count_cqs(const struct client_qp_uses *uses, int by)
 }
 
 /* First it leaves its completion queues, so that none of its WQEs is flushed after the cleaning. */
-void client_qp_drop_completions(struct client_qp *qp)
+static void drop_completions(struct client_qp *qp)
 {
     struct slot_table *table = &qp->client->qps;
     struct client_qp_uses uses;
@@ -142,27 +142,33 @@ void client_qp_drop_completions(struct client_qp *qp)
     client_qp_count_cqs(&uses, -1);
 }
 
-void client_qp_set_leaving(struct client_qp *qp, bool leaving)
+/* While it is leaving nothing is flushed from its rings. */
+static void set_leaving(struct client_qp *qp, bool leaving)
 {
     pthread_mutex_lock(&qp->client->qps.lock);
     qp->sq.leaving = qp->rq.leaving = leaving;
     pthread_mutex_unlock(&qp->client->qps.lock);
 }
 
-int client_qp_destroy(struct client_qp *qp)
+int client_qp_end(struct client_qp *qp, enum ctl_type type, uint32_t handle)
 {
     struct client *c = qp->client;
     int err;
 
-    client_qp_set_leaving(qp, true);
-    err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_QP, qp->qpn);
+    set_leaving(qp, true);
+    err = client_slab_destroy(&c->conn, &c->slabs, type, handle);
     if (err && err != -EIO) {
-        client_qp_set_leaving(qp, false);
+        set_leaving(qp, false);
         return err;
     }
-    client_qp_drop_completions(qp);
+    drop_completions(qp);
     slot_table_remove(&c->qps, qp->uidx);
     return err;
+}
+
+int client_qp_destroy(struct client_qp *qp)
+{
+    return client_qp_end(qp, CTL_DESTROY_QP, qp->qpn);
 }
 
 void client_qp_reset(struct client_qp *qp)

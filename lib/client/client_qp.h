@@ -67,19 +67,15 @@ void client_qp_publish(struct client_qp *qp);
  */
 int client_qp_destroy(struct client_qp *qp);
 
+/* client_qp_destroy with the request and the handle, which are other ones for a work queue. Its
+ * outstanding completions go before its slot of the table is free, as the next one may get that. */
+int client_qp_end(struct client_qp *qp, enum ctl_type type, uint32_t handle);
+
 /* After the daemon has moved it to RESET: empties its rings, drops its outstanding completions. */
 void client_qp_reset(struct client_qp *qp);
 
 /* Adds to the number of users of the completion queues. */
 void client_qp_count_cqs(const struct client_qp_uses *uses, int by);
-
-/* It is being destroyed, and its segment may be gone, or stays after all: in between nothing is
- * flushed from it. */
-void client_qp_set_leaving(struct client_qp *qp, bool leaving);
-
-/* For a queue pair or work queue that the daemon has destroyed, before its slot of the table is
- * free, as the next one may get it: drops its outstanding completions. */
-void client_qp_drop_completions(struct client_qp *qp);
 
 /* Sets its own source port policy; rule 0: the port's. 0 or a negative errno: -EINVAL (no such
  * policy; raw packets). */

@@ -77,18 +77,7 @@ int client_wq_create(struct client *c, struct client_wq *wq, const struct client
 
 int client_wq_destroy(struct client_wq *wq)
 {
-    struct client *c = wq->half.client;
-    int err;
-
-    client_qp_set_leaving(&wq->half, true);
-    err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_WQ, wq->handle);
-    if (err && err != -EIO) {
-        client_qp_set_leaving(&wq->half, false);
-        return err;
-    }
-    client_qp_drop_completions(&wq->half);
-    slot_table_remove(&c->qps, wq->half.uidx);
-    return err;
+    return client_qp_end(&wq->half, CTL_DESTROY_WQ, wq->handle);
 }
 
 static void reset_wq(struct client_wq *wq)
