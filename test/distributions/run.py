@@ -54,8 +54,8 @@ def headers(root, build):
 
 
 DEMO, PLAIN = "demo", "builds without the tests"
-# The default suites but those with a guest, which take a third of the time.
-QUICK = "unit script sim replay perf shim-quick net-quick"
+# Of the default suites those that need no network and no guest: half of the time.
+QUICK = "unit script sim replay shim-quick"
 COMMANDS = {DEMO: "scripts/demo", PLAIN: "meson setup build-plain -Dtests=disabled && ninja -C build-plain"}
 
 

@@ -89,9 +89,13 @@ static bool is_of_peer_qp(json_int_t code)
     return code >= CAUSE_peer_qp_unknown && code <= CAUSE_peer_qp_elsewhere;
 }
 
-static bool is_dropped(const json_t *p)
+/* Whether the peer's incident `p` can be what led to `i`. What was dropped and waits for its
+ * repetition has a cause of its own. */
+static bool can_lead_to(const json_t *p, const json_t *i)
 {
-    return strcmp(why_text(p, "kind"), "dropped") == 0;
+    if (strcmp(why_text(p, "kind"), "dropped") == 0)
+        return !is_of_peer_qp(why_number(i, "code"));
+    return !comes_from_peer(why_number(p, "code"));
 }
 
 /* Whether `p` is of the other end of i's connection. */
@@ -123,9 +127,7 @@ static json_t *find_root(const json_t *list, const json_t *i)
         json_int_t d = why_time(i, "time_ns") - why_time(p, "time_ns");
         uint64_t from = (uint64_t)(d < 0 ? -d : d);
 
-        if (p == i || !is_peer(i, p) || !is_near(i, p) || from >= distance ||
-            (comes_from_peer(why_number(p, "code")) && !is_dropped(p)) ||
-            (is_of_peer_qp(why_number(i, "code")) && is_dropped(p)))
+        if (p == i || !is_peer(i, p) || !is_near(i, p) || from >= distance || !can_lead_to(p, i))
             continue;
         distance = from;
         best = p;
