@@ -36,8 +36,10 @@ static struct send_slot *expected_slot(struct engine *e, struct qp *qp, unsigned
     if (!*ahead)
         return is_next_response(s, p) ? s : NULL;
     if (!qp->req.sack || !op_is_read_or_atomic(s->wqe.h.opcode) || !sack_covers(qp, p) ||
-        sack_is_here(qp, p))
+        sack_is_here(qp, p)) {
+        req_still_answered(e, qp);
         return NULL;
+    }
     return s;
 }
 

@@ -276,6 +276,8 @@ void req_rewind(struct qp *qp, psn_t p)
     struct requester *req = &qp->req;
     uint32_t i;
 
+    if (req->rd_outstanding)
+        req->recovery.owed += (uint32_t)psn_diff(req->max_psn, p);
     req->rd_outstanding = 0;
     req->pkt = 0;
     for (i = req->tail; i != req->head; i++) {

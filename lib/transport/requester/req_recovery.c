@@ -356,6 +356,24 @@ static bool has_no_map(struct engine *e, struct qp *qp)
 /* ---- silence ---- */
 
 /*
+ * It has not begun. A READ that is asked for again is answered as a whole, so a slow path would get
+ * ever more to carry. No peer has more to answer than it was asked for: a READ that was lost is
+ * asked for again in the end.
+ */
+void req_still_answered(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+
+    if (!r->owed || req->rnr_wait || psn_eq(req->una, req->max_psn) || sack_is_agreed(qp))
+        return;
+    r->owed--;
+    if (r->give_up)
+        r->give_up = e->now + qp->ack_timeout;
+    req_arm_timer(e, qp);
+}
+
+/*
  * Whether the local ACK timeout is not over that the probes are sent in. It began when the timer
  * was armed that fired first. Requests that are sent between probes would have armed it anew: as a
  * whole they get a timeout of their own.

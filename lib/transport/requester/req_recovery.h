@@ -37,6 +37,10 @@ void req_await_map(struct engine *e, struct qp *qp);
  */
 void req_send_missing(struct engine *e, struct qp *qp, psn_t p);
 
+/* A response has come that is of no use: before one that is missing, or once more. The peer still
+ * answers what it was asked before; the answer to what it was asked last comes behind that. */
+void req_still_answered(struct engine *e, struct qp *qp);
+
 /* The peer has acknowledged more than was sent again. */
 void req_skip(struct qp *qp);
 

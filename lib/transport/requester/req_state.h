@@ -56,8 +56,9 @@ struct req_recovery {
     bool has_response;  /* what was sent again last: no ACK of more will come first */
     bool nak_follows;   /* the progress is a NAK's, which says what is missing */
     uint32_t flight;    /* packets that are sent in a round trip: those behind a lost one */
-    psn_t missing;      /* the packet that the last NAK told of */
-    psn_t alone_end;    /* behind the last packet that was sent alone, when max_psn was alone_max */
+    uint32_t owed; /* responses, at most, that were asked for more than once: req_still_answered */
+    psn_t missing; /* the packet that the last NAK told of */
+    psn_t alone_end; /* behind the last packet that was sent alone, when max_psn was alone_max */
     psn_t alone_max;
     ns_t told_at;     /* a NAK, or the headers of a response, were believed then */
     ns_t retry_at;    /* what is trimmed again and again took a retry then */
