@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import uroce_kit as kit
 
 BOOT_SECONDS = 180  # on a machine that is busy
+QUEUE = 10000  # packets: rxe does not ask for room, and a message of 1 MiB is 4096 of them at a path MTU of 256
 PORTS = 8  # commands at once; one more, the first, is for ending others
 FORWARDED = 4  # TCP ports of this machine that lead to the guest
 GUEST_TCP = 18515  # the first of the guest's ports that they lead to
@@ -223,8 +224,9 @@ class Guest:
     def set_up(self, ipv4, ipv6, mtu):
         """The addresses of both NICs, and the RDMA device on the first. Returns the GID indices of ipv4 and ipv6."""
         self.run("ip link set lo up; "
+                 "echo pfifo_fast >/proc/sys/net/core/default_qdisc; "
                  "echo 0 >/proc/sys/net/ipv6/conf/eth1/accept_ra; "
-                 f"ip link set eth0 mtu {mtu} up && ip link set eth1 up && ip address add 10.0.2.15/24 dev eth1 && "
+                 f"ip link set eth0 mtu {mtu} txqueuelen {QUEUE} up && ip link set eth1 up && ip address add 10.0.2.15/24 dev eth1 && "
                  f"ip address add {ipv4} dev eth0 && ip address add {ipv6} dev eth0 nodad && "
                  "rdma link add rxe0 type rxe netdev eth0")
         return self.gid_index(ipv4.split("/")[0]), self.gid_index(ipv6.split("/")[0])

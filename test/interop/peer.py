@@ -13,7 +13,6 @@ import uroce_kit as kit
 import uroce_net as net
 
 MTU = 4200  # with room for a path MTU of 4096
-QUEUE = 10000  # packets: a message of 1 MiB at a path MTU of 256, which the slow guest is not to lose
 IPV4, IPV6 = "10.78.0.1", "fd78::1"  # uroced's
 GUEST_IPV4, GUEST_IPV6 = "10.78.0.2", "fd78::2"
 GUEST_MAC = "02:00:00:00:78:02"
@@ -63,7 +62,7 @@ class Tap:
             net.ip(*inside, "link", "set", "lo", "up")
             net.ip(*inside, "tuntap", "add", "dev", "tap0", *self.mode)
             net.ip(*inside, "link", "set", "tap0", "address", "02:00:00:00:78:01", "mtu", str(MTU),
-                   "txqueuelen", str(QUEUE), "up")
+                   "txqueuelen", str(vm.QUEUE), "up")
             net.ip(*inside, "address", "add", IPV4 + "/24", "dev", "tap0")
             net.ip(*inside, "address", "add", IPV6 + "/64", "dev", "tap0", "nodad")
         except BaseException:

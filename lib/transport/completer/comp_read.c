@@ -137,7 +137,8 @@ void comp_read(struct engine *e, struct qp *qp, unsigned job)
         return;
     at = (uint32_t)psn_diff(p->psn, s->first);
     if (p->payload_len != response_len(qp, s, at) ||
-        (!qp->selective && !opcode_fits(s, at, pkt_info(p)->flags))) {
+        (!qp->selective && !opcode_fits(s, at, pkt_info(p)->flags) &&
+         !((pkt_info(p)->flags & PF_END) && req_is_probe_answer(qp, p->psn)))) {
         fail_slot(e, qp, s, WC_BAD_RESP_ERR);
         return;
     }

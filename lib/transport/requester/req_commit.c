@@ -182,7 +182,7 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
         sent_again(e, qp, s);
     else if (asked)
         asked_at(e, qp, req->next_psn);
-    if (op_is_read_or_atomic(s->wqe.h.opcode)) {
+    if (op_is_read_or_atomic(s->wqe.h.opcode) && !req->recovery.asks_one) {
         req->rd_outstanding += s->done < s->packets; /* else they came while all is sent again */
         req->pkt = s->packets;
     } else {
@@ -295,6 +295,7 @@ void req_rewind(struct qp *qp, psn_t p)
     req->send = i;
     req->next_psn = p;
     req->recovery.alone = req->recovery.alone_out = false;
+    req->recovery.asks_one = req->recovery.has_one = false;
     /* The first packet sent again asks for an ACK: it may be the only one that the peer lacks. */
     req->ack_asked_psn = psn_add(p, PSN_MASK + 1 - max_of(req->ask_every, 1u));
     check_window(qp);

@@ -5,7 +5,7 @@
  * would end the silence, but it is meant for a peer that is gone, and mostly a thousand round trips
  * long. So the requester measures the round trip, and asks for an answer much earlier: by a probe,
  * which is the oldest packet sent again with a request for an ACK. It fills the gap, or it is a
- * duplicate, which responders acknowledge at once (9.7.5.1.5).
+ * duplicate, which responders acknowledge at once (9.7.5.1.5). Of a READ it asks for one response.
  *
  * Probes are sent within a local ACK timeout, each after twice the wait of the one before. They
  * take no retry from the application's count, and the timeout comes when it would come without
@@ -205,7 +205,7 @@ static bool was_early(const struct engine *e, const struct requester *req)
 {
     const struct req_recovery *r = &req->recovery;
 
-    return r->probes && !r->ramps &&
+    return r->probes && !r->ramps && !r->has_one &&
            (e->now - r->probed_at < r->rtt / 2 ||
             (nothing_was_lost(r) && psn_before(psn_add(r->probed, 1), req->una)));
 }
@@ -278,6 +278,9 @@ psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from)
         req->time_at = time_again(e, qp);
     req_end_probes(e, qp);
     r->early = 0;
+    if (r->asks_one && !r->has_one) /* the peer was slow: the others follow */
+        req_go_on(qp);
+    r->asks_one = r->has_one = false;
     if (req->sack)
         return req->una;
     if (r->alone_out && !psn_before(req->una, r->alone_end) && was_alone_in_vain(req)) {
@@ -408,6 +411,25 @@ static psn_t last_packet(const struct requester *req)
     return psn_prev(req->max_psn);
 }
 
+bool req_is_probe_answer(struct qp *qp, psn_t p)
+{
+    struct req_recovery *r = &qp->req.recovery;
+
+    if (!psn_eq(p, r->one))
+        return false;
+    r->has_one = r->asks_one;
+    return true;
+}
+
+/* The probe is a READ that lacks several responses. A peer that is only slow has them to send, and
+ * would send all of them once more: one is asked for, whose answer ends in mid-message. */
+static bool is_of_read(const struct requester *req)
+{
+    const struct send_slot *s = slot_at(req, req->send);
+
+    return s->wqe.h.opcode == SQE_READ && s->packets - req->pkt > 1;
+}
+
 static void send_probe(struct engine *e, struct qp *qp)
 {
     struct requester *req = &qp->req;
@@ -438,9 +460,11 @@ static void send_probe(struct engine *e, struct qp *qp)
         r->alone = true;
         r->sent_for_an_answer = true;
     } else {
-        req->window = lost ? req->window_max : 1;
         req_rewind(qp, req->una);
+        r->asks_one = !lost && is_of_read(req);
+        r->one = r->asks_one ? req->una : r->one;
         r->alone = lost && may_send_alone(req);
+        req->window = lost ? req->window_max : 1;
     }
     qp->ack_wait = min_of(max_of(2 * qp->ack_wait, answer_wait(qp)), r->give_up - e->now);
     engine_tx_ready(e, qp);

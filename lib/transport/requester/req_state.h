@@ -54,6 +54,10 @@ struct req_recovery {
     bool alone;         /* the packet at the sending position is sent alone, then what is new */
     bool alone_out;     /* that was done, and there is no answer yet */
     bool has_response;  /* what was sent again last: no ACK of more will come first */
+    psn_t ahead;        /* the last answer that came before one that is missing */
+    bool asks_one;      /* the probe is for one packet of a READ that lacks more: una */
+    bool has_one;       /* its answer has come; the others do not follow it */
+    psn_t one;          /* the packet of the last such probe, to which an answer may still come */
     bool nak_follows;   /* the progress is a NAK's, which says what is missing */
     uint32_t flight;    /* packets that are sent in a round trip: those behind a lost one */
     uint32_t owed; /* responses, at most, that were asked for more than once: req_still_answered */
