@@ -96,8 +96,7 @@ static int check(const struct cm_object *o, const struct ctl_cm_resolve *rq)
 {
     const struct ctl_cm_addr *src = o->bound ? &o->src : &rq->src;
 
-    if (!rq->dst.family || o->is_request || cm_object_is_full(o) ||
-        (o->progress != CM_AT_START && o->progress != CM_AT_ADDRESS))
+    if (!rq->dst.family || o->is_request || cm_object_is_full(o) || o->progress != CM_AT_START)
         return -EINVAL;
     if (src->family && !cm_address_is_any(src) && src->family != rq->dst.family)
         return -EINVAL;
