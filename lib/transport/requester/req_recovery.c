@@ -5,7 +5,8 @@
  * would end the silence, but it is meant for a peer that is gone, and mostly a thousand round trips
  * long. So the requester measures the round trip, and asks for an answer much earlier: by a probe,
  * which is the oldest packet sent again with a request for an ACK. It fills the gap, or it is a
- * duplicate, which responders acknowledge at once (9.7.5.1.5). Of a READ it asks for one response.
+ * duplicate, which responders acknowledge at once (9.7.5.1.5). Of a long READ it asks for one
+ * response.
  *
  * Probes are sent within a local ACK timeout, each after twice the wait of the one before. They
  * take no retry from the application's count, and the timeout comes when it would come without
@@ -34,6 +35,9 @@
 
 /* A map may be lost, and one that is asked for again. */
 #define PROBES_FOR_A_MAP 3
+
+/* As many that come twice, or fewer, cost less than another round trip. */
+#define RESPONSES_MANY 16
 
 /* How long an answer may take: the round trip, and four times its mean deviation. */
 static ns_t answer_wait(const struct qp *qp)
@@ -421,13 +425,13 @@ bool req_is_probe_answer(struct qp *qp, psn_t p)
     return true;
 }
 
-/* The probe is a READ that lacks several responses. A peer that is only slow has them to send, and
+/* The probe is a READ that lacks many responses. A peer that is only slow has them to send, and
  * would send all of them once more: one is asked for, whose answer ends in mid-message. */
-static bool is_of_read(const struct requester *req)
+static bool is_of_long_read(const struct requester *req)
 {
     const struct send_slot *s = slot_at(req, req->send);
 
-    return s->wqe.h.opcode == SQE_READ && s->packets - req->pkt > 1;
+    return s->wqe.h.opcode == SQE_READ && s->packets - req->pkt > RESPONSES_MANY;
 }
 
 static void send_probe(struct engine *e, struct qp *qp)
@@ -461,7 +465,7 @@ static void send_probe(struct engine *e, struct qp *qp)
         r->sent_for_an_answer = true;
     } else {
         req_rewind(qp, req->una);
-        r->asks_one = !lost && is_of_read(req);
+        r->asks_one = !lost && is_of_long_read(req);
         r->one = r->asks_one ? req->una : r->one;
         r->alone = lost && may_send_alone(req);
         req->window = lost ? req->window_max : 1;
