@@ -87,18 +87,6 @@ void comp_absorb(struct engine *e, struct qp *qp)
         comp_progress(e, qp, psn_add(qp->req.una, 1));
 }
 
-/* As many packets may overtake another before it counts as lost; TCP has three, too (RFC 5681). */
-#define OVERTAKEN_MAX 3
-
-/* Answer p came before one that is missing. A series of responses that goes back begins anew: what
- * was asked for again is being answered, and the beginning has been lost once more. */
-static void came_ahead(struct requester *req, psn_t p)
-{
-    if (psn_diff(req->recovery.ahead, p) > OVERTAKEN_MAX)
-        req->implied_nak = false;
-    req->recovery.ahead = p;
-}
-
 /*
  * All before p was executed, but the response at `una` is not here. What else was executed need not
  * be sent again. Returns whether all before p is acknowledged after all: responses that came early
@@ -110,7 +98,6 @@ static bool response_missing(struct engine *e, struct qp *qp, psn_t una, psn_t p
 
     comp_progress(e, qp, una);
     if (!sack_is_agreed(qp) || !req_sack_open(e, qp)) {
-        came_ahead(req, p);
         implied_nak(e, qp, una);
         return false;
     }

@@ -36,10 +36,8 @@ static struct send_slot *expected_slot(struct engine *e, struct qp *qp, unsigned
     if (!*ahead)
         return is_next_response(s, p) ? s : NULL;
     if (!qp->req.sack || !op_is_read_or_atomic(s->wqe.h.opcode) || !sack_covers(qp, p) ||
-        sack_is_here(qp, p)) {
-        req_still_answered(e, qp);
+        sack_is_here(qp, p))
         return NULL;
-    }
     return s;
 }
 
@@ -112,6 +110,16 @@ static inline bool opcode_fits(const struct send_slot *s, uint32_t at, uint16_t 
     return is == (PF_START | end) || (at && is == end);
 }
 
+static bool opcode_is_right(struct qp *qp, const struct send_slot *s, uint32_t at,
+                            const struct pkt *p)
+{
+    uint16_t flags = pkt_info(p)->flags;
+
+    if (unlikely((flags & PF_END) && at + 1 != s->packets) && req_is_probe_answer(qp, p->psn))
+        return true;
+    return qp->selective || opcode_fits(s, at, flags);
+}
+
 /* Bytes of response `at`; FLUSH and ATOMIC WRITE are answered by an empty one (A19.4). */
 static uint32_t response_len(const struct qp *qp, const struct send_slot *s, uint32_t at)
 {
@@ -136,9 +144,7 @@ void comp_read(struct engine *e, struct qp *qp, unsigned job)
     if (!s)
         return;
     at = (uint32_t)psn_diff(p->psn, s->first);
-    if (p->payload_len != response_len(qp, s, at) ||
-        (!qp->selective && !opcode_fits(s, at, pkt_info(p)->flags) &&
-         !((pkt_info(p)->flags & PF_END) && req_is_probe_answer(qp, p->psn)))) {
+    if (p->payload_len != response_len(qp, s, at) || !opcode_is_right(qp, s, at, p)) {
         fail_slot(e, qp, s, WC_BAD_RESP_ERR);
         return;
     }

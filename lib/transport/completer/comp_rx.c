@@ -2,7 +2,6 @@
 /* The completer's door: an answer is sorted by its kind. */
 #include "completer.h"
 #include "req_credit.h"
-#include "req_recovery.h"
 #include "rx_batch.h"
 
 static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
@@ -36,18 +35,6 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
         comp_nak(e, qp, p->psn, value);
 }
 
-/* Only what is in flight can be answered; anything else is a stale duplicate (9.7.5.1.4). It may
- * say something about what is in flight. */
-static void comp_stale(struct engine *e, struct qp *qp, const struct pkt *p, uint16_t sport)
-{
-    if (sport != qp->req.peer_sport)
-        return;
-    if (pkt_info(p)->kind == KIND_READ_RESPONSE)
-        req_still_answered(e, qp);
-    else if (unlikely(p->payload_len) && pkt_info(p)->kind == KIND_ACK)
-        comp_report(e, qp, p);
-}
-
 void comp_rx(struct engine *e, struct qp *qp, unsigned job, uint16_t sport)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
@@ -55,8 +42,11 @@ void comp_rx(struct engine *e, struct qp *qp, unsigned job, uint16_t sport)
 
     if (!qp_can_request(qp))
         return;
+    /* Only what is in flight can be answered; anything else is a stale duplicate (9.7.5.1.4).
+     */
     if (psn_before(p->psn, req->una) || !psn_before(p->psn, req->max_psn)) {
-        comp_stale(e, qp, p, sport);
+        if (unlikely(p->payload_len) && pkt_info(p)->kind == KIND_ACK && sport == req->peer_sport)
+            comp_report(e, qp, p); /* which is about what is in flight */
         return;
     }
     if (unlikely(sport != req->peer_sport) && !comp_source_moved(qp, p, sport))

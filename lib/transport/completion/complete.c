@@ -107,7 +107,8 @@ static void retire(struct engine *e, struct qp *qp)
 /* C10-45: SQD is reached when everything that was started has completed. */
 static void raise_drained(struct engine *e, struct qp *qp)
 {
-    if (qp->state != QPS_SQD || qp->req.drained || qp->req.tail != qp->req.send || qp->req.pkt)
+    if (qp->state != QPS_SQD || qp->req.drained || qp->req.tail != qp->req.send || qp->req.pkt ||
+        !psn_eq(qp->req.una, qp->req.max_psn)) /* what was started is to be sent again */
         return;
     qp->req.drained = true;
     if (qp->attr.en_sqd_async_notify)

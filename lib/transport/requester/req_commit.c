@@ -182,7 +182,7 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
         sent_again(e, qp, s);
     else if (asked)
         asked_at(e, qp, req->next_psn);
-    if (op_is_read_or_atomic(s->wqe.h.opcode) && !req->recovery.asks_one) {
+    if (op_is_read_or_atomic(s->wqe.h.opcode) && !req_asks_one(req, req->next_psn)) {
         req->rd_outstanding += s->done < s->packets; /* else they came while all is sent again */
         req->pkt = s->packets;
     } else {
@@ -276,8 +276,6 @@ void req_rewind(struct qp *qp, psn_t p)
     struct requester *req = &qp->req;
     uint32_t i;
 
-    if (req->rd_outstanding)
-        req->recovery.owed += (uint32_t)psn_diff(req->max_psn, p);
     req->rd_outstanding = 0;
     req->pkt = 0;
     for (i = req->tail; i != req->head; i++) {
@@ -295,7 +293,8 @@ void req_rewind(struct qp *qp, psn_t p)
     req->send = i;
     req->next_psn = p;
     req->recovery.alone = req->recovery.alone_out = false;
-    req->recovery.asks_one = req->recovery.has_one = false;
+    if (req_asks_one(req, p))
+        req->window = 1; /* a peer that allows one READ would refuse the rest beside it */
     /* The first packet sent again asks for an ACK: it may be the only one that the peer lacks. */
     req->ack_asked_psn = psn_add(p, PSN_MASK + 1 - max_of(req->ask_every, 1u));
     check_window(qp);

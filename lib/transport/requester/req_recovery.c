@@ -282,9 +282,9 @@ psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from)
         req->time_at = time_again(e, qp);
     req_end_probes(e, qp);
     r->early = 0;
-    if (r->asks_one && !r->has_one) /* the peer was slow: the others follow */
-        req_go_on(qp);
-    r->asks_one = r->has_one = false;
+    if (r->one_asked && !r->has_one && !psn_before(psn_add(r->one, 1), req->next_psn))
+        req_go_on(qp); /* the peer was slow: the others follow */
+    r->one_asked = r->has_one = false;
     if (req->sack)
         return req->una;
     if (r->alone_out && !psn_before(req->una, r->alone_end) && was_alone_in_vain(req)) {
@@ -363,24 +363,6 @@ static bool has_no_map(struct engine *e, struct qp *qp)
 /* ---- silence ---- */
 
 /*
- * It has not begun. A READ that is asked for again is answered as a whole, so a slow path would get
- * ever more to carry. No peer has more to answer than it was asked for: a READ that was lost is
- * asked for again in the end.
- */
-void req_still_answered(struct engine *e, struct qp *qp)
-{
-    struct requester *req = &qp->req;
-    struct req_recovery *r = &req->recovery;
-
-    if (!r->owed || req->rnr_wait || psn_eq(req->una, req->max_psn) || sack_is_agreed(qp))
-        return;
-    r->owed--;
-    if (r->give_up)
-        r->give_up = e->now + qp->ack_timeout;
-    req_arm_timer(e, qp);
-}
-
-/*
  * Whether the local ACK timeout is not over that the probes are sent in. It began when the timer
  * was armed that fired first. Requests that are sent between probes would have armed it anew: as a
  * whole they get a timeout of their own.
@@ -419,10 +401,8 @@ bool req_is_probe_answer(struct qp *qp, psn_t p)
 {
     struct req_recovery *r = &qp->req.recovery;
 
-    if (!psn_eq(p, r->one))
-        return false;
-    r->has_one = r->asks_one;
-    return true;
+    r->has_one = r->one_asked && psn_eq(p, r->one);
+    return r->has_one;
 }
 
 /* The probe is a READ that lacks many responses. A peer that is only slow has them to send, and
@@ -465,10 +445,10 @@ static void send_probe(struct engine *e, struct qp *qp)
         r->sent_for_an_answer = true;
     } else {
         req_rewind(qp, req->una);
-        r->asks_one = !lost && is_of_long_read(req);
-        r->one = r->asks_one ? req->una : r->one;
-        r->alone = lost && may_send_alone(req);
-        req->window = lost ? req->window_max : 1;
+        r->one_asked |= !lost && is_of_long_read(req);
+        r->one = req->una;
+        r->alone = lost && !r->one_asked && may_send_alone(req);
+        req->window = lost && !r->one_asked ? req->window_max : 1;
     }
     qp->ack_wait = min_of(max_of(2 * qp->ack_wait, answer_wait(qp)), r->give_up - e->now);
     engine_tx_ready(e, qp);

@@ -37,10 +37,6 @@ void req_await_map(struct engine *e, struct qp *qp);
  */
 void req_send_missing(struct engine *e, struct qp *qp, psn_t p);
 
-/* A response has come that is of no use: before one that is missing, or once more. The peer still
- * answers what it was asked before; the answer to what it was asked last comes behind that. */
-void req_still_answered(struct engine *e, struct qp *qp);
-
 /* A response in mid-message says that it is the last one. Whether it is the answer to a probe,
  * which asked for this response alone. */
 bool req_is_probe_answer(struct qp *qp, psn_t p);

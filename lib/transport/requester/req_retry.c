@@ -48,7 +48,6 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
         req_arm_timer(e, qp);
         return;
     }
-    req->recovery.owed = 0; /* it is silent: there is nothing more on the way */
     if (req_probe(e, qp))
         return;
     counter_inc(&qp->counters.timeouts);

@@ -50,7 +50,7 @@ static void fill_packet(const struct qp *qp, const struct send_slot *s, struct p
         p->reth.len = s->len - off;
         if (unlikely(qp->req.sack) && w->opcode == SQE_READ)
             p->reth.len = missing_part(qp, s, p->reth.len);
-        if (unlikely(qp->req.recovery.asks_one))
+        if (req_asks_one(&qp->req, p->psn))
             p->reth.len = qp->mtu;
     }
     if (flags & PF_FETH) {

@@ -54,15 +54,13 @@ struct req_recovery {
     bool alone;         /* the packet at the sending position is sent alone, then what is new */
     bool alone_out;     /* that was done, and there is no answer yet */
     bool has_response;  /* what was sent again last: no ACK of more will come first */
-    psn_t ahead;        /* the last answer that came before one that is missing */
-    bool asks_one;      /* the probe is for one packet of a READ that lacks more: una */
-    bool has_one;       /* its answer has come; the others do not follow it */
-    psn_t one;          /* the packet of the last such probe, to which an answer may still come */
-    bool nak_follows;   /* the progress is a NAK's, which says what is missing */
-    uint32_t flight;    /* packets that are sent in a round trip: those behind a lost one */
-    uint32_t owed; /* responses, at most, that were asked for more than once: req_still_answered */
-    psn_t missing; /* the packet that the last NAK told of */
-    psn_t alone_end; /* behind the last packet that was sent alone, when max_psn was alone_max */
+    bool one_asked;     /* una is packet `one` of a READ: it is asked for alone, req_asks_one */
+    bool has_one;       /* the answer to that has come; the others do not follow it */
+    psn_t one;
+    bool nak_follows; /* the progress is a NAK's, which says what is missing */
+    uint32_t flight;  /* packets that are sent in a round trip: those behind a lost one */
+    psn_t missing;    /* the packet that the last NAK told of */
+    psn_t alone_end;  /* behind the last packet that was sent alone, when max_psn was alone_max */
     psn_t alone_max;
     ns_t told_at;     /* a NAK, or the headers of a response, were believed then */
     ns_t retry_at;    /* what is trimmed again and again took a retry then */
@@ -137,6 +135,13 @@ static inline struct send_slot *slot_at(const struct requester *req, uint32_t co
 {
     return (struct send_slot *)(req->slots +
                                 (size_t)(count & (req->slot_count - 1)) * req->slot_stride);
+}
+
+/* A probe has asked for one packet of a READ. If the READ was lost, the peer has executed that much
+ * of it: the packet is asked for alone until it is here. */
+static inline bool req_asks_one(const struct requester *req, psn_t p)
+{
+    return unlikely(req->recovery.one_asked) && psn_eq(p, req->recovery.one);
 }
 
 /* From that slot on. */
