@@ -115,7 +115,7 @@ static bool opcode_is_right(struct qp *qp, const struct send_slot *s, uint32_t a
 {
     uint16_t flags = pkt_info(p)->flags;
 
-    if (unlikely((flags & PF_END) && at + 1 != s->packets) && req_is_probe_answer(qp, p->psn))
+    if (unlikely((flags & PF_END) && at + 1 != s->packets) && req_take_probe_answer(qp, p->psn))
         return true;
     return qp->selective || opcode_fits(s, at, flags);
 }

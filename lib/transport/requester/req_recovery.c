@@ -397,7 +397,7 @@ static psn_t last_packet(const struct requester *req)
     return psn_prev(req->max_psn);
 }
 
-bool req_is_probe_answer(struct qp *qp, psn_t p)
+bool req_take_probe_answer(struct qp *qp, psn_t p)
 {
     struct req_recovery *r = &qp->req.recovery;
 

@@ -37,9 +37,10 @@ void req_await_map(struct engine *e, struct qp *qp);
  */
 void req_send_missing(struct engine *e, struct qp *qp, psn_t p);
 
-/* A response in mid-message says that it is the last one. Whether it is the answer to a probe,
- * which asked for this response alone. */
-bool req_is_probe_answer(struct qp *qp, psn_t p);
+/* A response at PSN p, in mid-message, says that it is the last one. Takes it if it answers a
+ * probe, which asked for this response alone: the rest is then asked for. Returns whether it does.
+ */
+bool req_take_probe_answer(struct qp *qp, psn_t p);
 
 /* The peer has acknowledged more than was sent again. */
 void req_skip(struct qp *qp);
