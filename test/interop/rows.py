@@ -155,10 +155,10 @@ def verification():
     for mtu in (256, 1024):
         yield Row(f"verify -g {{gid}} -m {mtu}", VERIFY)
     lossy = "verify -g {gid} --types rc --only rc_* -s"
-    yield Row(f"{lossy} 1,4097,65536", VERIFY, loss=("out", 3))
-    # Later ones refuse a READ that is repeated after an empty one.
-    yield Row(f"{lossy} 0,1,4097,65536", VERIFY, loss=("out", 3), kernel="6.1")
-    yield Row(f"{lossy} 0,1,4097,65536", VERIFY, loss=("in", 3))
+    for direction in ("out", "in"):
+        yield Row(f"{lossy} 1,4097,65536", VERIFY, loss=(direction, 3))
+        # Later ones refuse a READ that is repeated after an empty one.
+        yield Row(f"{lossy} 0,1,4097,65536", VERIFY, loss=(direction, 3), kernel="6.1")
 
 
 def connections():
