@@ -26,7 +26,7 @@ import uroce_kit as kit
 
 PAGE = os.path.join(ROOT, "doc", "programs.md")
 SECONDS = 100
-PROGRAMS, LEAST = 58, 53
+PROGRAMS, LEAST = 59, 54
 # What a command must not have, for a program that works without a setting. Two rows are about a choice of transport.
 SETTING = re.compile(r"UCX_|UROCE_|--mca|--device-name|--sys|LD_|\bFI_")
 CHOICES = {"iperf3 on rsockets", "Open MPI, libfabric", "Open MPI, pml ucx"}
