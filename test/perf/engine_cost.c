@@ -28,6 +28,8 @@
 #define STEP  (5 * NS_PER_US) /* between two bursts: what 64 short messages take */
 #define VLAN  5
 #define QKEY  7
+#define RIGHTS \
+    (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_FLUSH_GLOBAL)
 
 #define MAX_INLINE 64
 #define SQE_STRIDE sqe_stride(2, MAX_INLINE)
@@ -56,6 +58,9 @@ static const struct form forms[] = {
     {.name = "copied", .copied = true},
     {.name = "recv-sges", .recv_sges = 2},
     {.name = "srq-copied", .srq = true, .copied = true},
+    {.name = "srq-sges", .srq = true, .recv_sges = 2},
+    {.name = "sges-copied", .sges = 2, .copied = true},
+    {.name = "recv-sges-copied", .recv_sges = 2, .copied = true},
     {.name = "ud-copied", .type = QPT_UD, .copied = true},
 };
 
@@ -200,7 +205,7 @@ static void side_init(struct side *s, const struct form *form, uint8_t number,
     mr_table_init(&s->mrs, 16, secret);
     s->memory = zeroed(1 << 20);
     s->mr = (struct mem_region){.pd = PD,
-                                .access = 15,
+                                .access = RIGHTS,
                                 .iova = (uintptr_t)s->memory,
                                 .addr = (uintptr_t)s->memory,
                                 .len = 1 << 20,
@@ -250,7 +255,7 @@ static void connect_to(struct side *s, const struct side *peer)
                         .min_rnr_timer = 12,
                         .dest_qpn = qp_number(peer->qp),
                         .qkey = QKEY,
-                        .access_flags = 15};
+                        .access_flags = RIGHTS};
     struct address_vector av = {.sgid = s->gids.entry[0].gid,
                                 .dgid = peer->gids.entry[0].gid,
                                 .gid_type = GID_TYPE_ROCE_V2,
@@ -282,7 +287,7 @@ static void post(struct side *s, const struct side *peer, enum sqe_op op, uint32
 {
     struct sqe *e = work_queue_slot(s->sq, SLOTS, SQE_STRIDE, s->prod++);
     struct sge *sge = (struct sge *)(e + 1);
-    unsigned n = sges_of(s->form);
+    unsigned n = op == SQE_FLUSH ? 0 : sges_of(s->form);
 
     *e = (struct sqe){.opcode = (uint8_t)op,
                       .flags = SQE_SIGNALED | (s->form->fence ? SQE_FENCE : 0) |
@@ -295,6 +300,10 @@ static void post(struct side *s, const struct side *peer, enum sqe_op op, uint32
         e->ud.ah = s->ah;
         e->ud.remote_qpn = qp_number(peer->qp);
         e->ud.remote_qkey = QKEY;
+    }
+    if (op == SQE_FLUSH) {
+        e->flush.length = len;
+        e->flush.placement = FETH_GLOBAL;
     }
     if (!s->form->is_inline)
         for (unsigned i = 0; i < n; i++)
@@ -409,9 +418,14 @@ static enum sqe_op find_op(const char *name)
     static const struct {
         const char *name;
         enum sqe_op op;
-    } ops[] = {{"send", SQE_SEND},           {"read", SQE_READ},
-               {"write-imm", SQE_WRITE_IMM}, {"send-imm", SQE_SEND_IMM},
-               {"fetch-add", SQE_FETCH_ADD}, {"cmp-swap", SQE_CMP_SWP}};
+    } ops[] = {{"send", SQE_SEND},
+               {"read", SQE_READ},
+               {"write-imm", SQE_WRITE_IMM},
+               {"send-imm", SQE_SEND_IMM},
+               {"fetch-add", SQE_FETCH_ADD},
+               {"cmp-swap", SQE_CMP_SWP},
+               {"atomic-write", SQE_ATOMIC_WRITE},
+               {"flush", SQE_FLUSH}};
 
     for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         if (!strcmp(name, ops[i].name))

@@ -3,13 +3,11 @@
  * Batches of messages that take receive WQEs: SEND ONLY with immediate data or without, datagrams
  * or of a connection, and WRITE ONLY with immediate data. The WQEs come from the queue pair's own
  * queue or from an SRQ. If their memory is mapped, the CQEs are written in place; else they wait
- * for the copies of their bytes. Of WQEs with several SGEs those of the queue pair's own queue are
- * taken, if all of them are mapped.
+ * for the copies of their bytes. WQEs with several SGEs are taken if all of them are mapped.
  */
 #include "resp_batch_recv.h"
 
 #include "count.h"
-#include "srq.h"
 
 /* ---- admit ---- */
 
@@ -208,13 +206,6 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
 
 /* ---- an SRQ ---- */
 
-/* The next n WQEs are taken, and others may take those behind them. */
-static void shared_taken(struct engine *e, struct srq *srq, unsigned pending, unsigned n)
-{
-    if (srq_end(srq, pending, n) && e->cfg.host.srq_event)
-        e->cfg.host.srq_event(e->cfg.host.ctx, srq, QP_EVENT_SRQ_LIMIT_REACHED);
-}
-
 /*
  * Its lock is held while WQEs are judged, and not while memory of applications is
  * touched: a page fault of one would stop the workers of all.
@@ -236,7 +227,7 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
         if (!find_place(what, b, &g, &b->span[i], rq, rq->cons + i, &place[i]))
             break;
     n = i;
-    shared_taken(e, qp->srq, pending, n);
+    resp_srq_taken(e, qp->srq, pending, n);
     for (i = 0; i < n; i++) {
         struct cqe *c = cq_batch_entry(&cqes);
 
@@ -258,7 +249,7 @@ static __attribute__((noinline)) unsigned queue_shared(enum messages what, struc
     const struct work_queue *rq = srq_begin(b->qp->srq, &pending);
 
     n = rq->max_sge ? queue_from(what, b, rq, true, min_of(n, pending)) : 0;
-    shared_taken(b->e, b->qp->srq, pending, n);
+    resp_srq_taken(b->e, b->qp->srq, pending, n);
     return n;
 }
 
@@ -272,6 +263,8 @@ ALWAYS_INLINE unsigned place_from_srq(enum messages what, struct rx_batch *b, un
 {
     unsigned i = nothing_waits(b->e) ? place_shared(what, b, n) : 0;
 
+    if (unlikely(!i))
+        i = resp_place_shared_pieces(what, b, n);
     return likely(i) ? i : queue_shared(what, b, n);
 }
 

@@ -9,6 +9,7 @@
 #include "resp_rules.h"
 #include "responder.h"
 #include "rx_batch.h"
+#include "srq.h"
 #include "wqe.h"
 
 /* Which messages. Inlined where they are constants. */
@@ -126,7 +127,17 @@ ALWAYS_INLINE void put_cqe(enum messages what, const struct rx_batch *b, const s
         put_sender(b->form, s, grh, c);
 }
 
-/* resp_batch_pieces.c: places up to n messages whose receive WQEs have several SGEs; how many. */
+/* The next n WQEs of an SRQ, which srq_begin has locked, are taken, and others may take those
+ * behind them. */
+static inline void resp_srq_taken(struct engine *e, struct srq *srq, unsigned pending, unsigned n)
+{
+    if (srq_end(srq, pending, n) && e->cfg.host.srq_event)
+        e->cfg.host.srq_event(e->cfg.host.ctx, srq, QP_EVENT_SRQ_LIMIT_REACHED);
+}
+
+/* resp_batch_pieces.c: place up to n messages whose receive WQEs, the queue pair's own or an SRQ's,
+ * have several SGEs; how many. */
 unsigned resp_place_pieces(enum messages what, struct rx_batch *b, unsigned n);
+unsigned resp_place_shared_pieces(enum messages what, struct rx_batch *b, unsigned n);
 
 #endif

@@ -10,6 +10,7 @@
 enum hdr_form batch_form;
 uint32_t batch_type = QPT_RC;
 uint32_t batch_srq_pd;
+uint32_t batch_recv_sges = 2;
 enum batch_counts batch_counts;
 
 /* The engines of a trial are large, and end with it. Their memory is kept for the next trial: most
@@ -166,7 +167,7 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
     s->reader = (struct cq_reader){.shared = s->ring, .size = cq_size, .lanes = 1};
     s->shared = zeroed(sizeof(*s->shared));
     s->sq = zeroed(SLOTS * sqe_stride(2, 0));
-    s->rq = zeroed(SLOTS * rqe_stride(2));
+    s->rq = zeroed(SLOTS * rqe_stride(batch_recv_sges));
     init.shared = s->shared;
     init.sq = (struct work_queue){.ring = s->sq,
                                   .prod = &s->shared->sq_prod,
@@ -176,8 +177,8 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
     init.rq = (struct work_queue){.ring = s->rq,
                                   .prod = &s->shared->rq_prod,
                                   .size = SLOTS,
-                                  .stride = rqe_stride(2),
-                                  .max_sge = 2};
+                                  .stride = rqe_stride(batch_recv_sges),
+                                  .max_sge = batch_recv_sges};
     if (batch_srq_pd) {
         struct srq_init shared = {.wq = init.rq, .taken = &s->srq_taken, .pd = batch_srq_pd};
 

@@ -64,6 +64,8 @@ extern uint32_t batch_type;
 /* The protection domain of the SRQ from which queue pairs made from now on receive; 0, as at first:
  * they have none. */
 extern uint32_t batch_srq_pd;
+/* How many SGEs receive WQEs of queue pairs made from now on may have; at first 2. */
+extern uint32_t batch_recv_sges;
 
 /* Whether queue pairs made from now on have a counter of each kind of work, and of what; at first
  * BATCH_COUNTS_NOTHING. */
