@@ -43,7 +43,7 @@ FORMS = {("write", "ipv6"): ("write-8", 1.06), ("read", "ipv6"): ("read-8", 1.06
          ("write-imm", "copied"): ("write-8-copied", 1.5), ("send-imm", "copied"): ("send-8-copied", 1.5),
          ("send", "ud-copied"): ("send-8-copied", 1.5), ("send", "recv-sges"): ("send-8", 1.5), ("read", "sges"): ("read-8", 1.5),
          ("send", "srq-copied"): ("send-8-copied", 1.5), ("write", "alone"): None, ("read", "fence"): ("write-8-alone", 1.5),
-         ("fetch-add", "fence"): ("write-8-alone", 1.5), ("send", "srq-sges"): ("send-8", 1.5), ("write", "sges-copied"): None,
+         ("fetch-add", "fence"): ("write-8-alone", 1.5), ("send", "srq-sges"): ("send-8", 1.5), ("write", "sges-copied"): ("write-8-copied", 1.5),
          ("send", "recv-sges-copied"): None, ("atomic-write", ""): None, ("flush", ""): None}
 # Per cent that a message may cost more under a controller.
 CONTROL = 5

@@ -145,41 +145,57 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
 
 /* ---- several SGEs ---- */
 
-/* Where the pieces of a message are. */
+/* Where the pieces of a message are. An empty one is nowhere. */
 struct pieces {
-    const uint8_t *at[QUEUE_MAX_SGE];
+    const uint8_t *at[QUEUE_MAX_SGE];         /* or NULL */
+    struct mem_region *copied[QUEUE_MAX_SGE]; /* of those that are not mapped */
 };
 
-/* False: one of them is not mapped, or not the queue pair's to read. */
-static bool pieces_find(struct engine *e, const struct qp *qp, const struct send_wqe *w,
-                        struct sge_region *from, struct pieces *p)
+/* False: one of them is not the queue pair's to read, or is not mapped. deferred: such are copied
+ * later, if the engine's batch of copies has room for all of the message. */
+ALWAYS_INLINE bool pieces_find(struct engine *e, const struct qp *qp, const struct send_wqe *w,
+                               struct sge_region *from, struct pieces *p, bool deferred)
 {
+    unsigned room = MEM_BATCH_MAX - e->batch.n;
+
     for (unsigned i = 0; i < w->h.num_sge; i++) {
         const struct sge *sge = &w->sge[i];
 
         p->at[i] = NULL;
+        p->copied[i] = NULL;
         if (!sge->length)
             continue;
-        if (!sge_region_find(e, qp, sge, MEM_LOCAL_READ, from) || !from->mr->direct)
+        if (!sge_region_find(e, qp, sge, MEM_LOCAL_READ, from))
             return false;
-        p->at[i] = mr_direct(from->mr, sge->addr);
+        if (from->mr->direct)
+            p->at[i] = mr_direct(from->mr, sge->addr);
+        else if (!deferred || room-- == 0)
+            return false;
+        else
+            p->copied[i] = from->mr;
     }
     return true;
 }
 
-static void pieces_put(const struct send_wqe *w, const struct pieces *p, uint8_t *to)
+ALWAYS_INLINE void pieces_put(struct engine *e, const struct send_wqe *w, const struct pieces *p,
+                              uint8_t *to, unsigned job, bool deferred)
 {
     for (unsigned i = 0; i < w->h.num_sge; i++) {
+        const struct sge *sge = &w->sge[i];
+
         if (p->at[i])
-            mem_memcpy(to, p->at[i], w->sge[i].length);
-        to += w->sge[i].length;
+            mem_memcpy(to, p->at[i], sge->length);
+        else if (deferred && p->copied[i])
+            mem_batch_in(&e->batch, p->copied[i], mr_host_addr(p->copied[i], sge->addr), to,
+                         sge->length, job);
+        to += sge->length;
     }
     memset(to, 0, ICRC_LEN); /* the pad, and more */
 }
 
-/* The same for messages of several SGEs, all of them mapped. */
-static __attribute__((noinline)) unsigned build_gathered(struct engine *e, struct qp *qp,
-                                                         struct frame *frames, unsigned n)
+/* The same as build_messages for messages of several SGEs. */
+ALWAYS_INLINE unsigned build_gathered(struct engine *e, struct qp *qp, struct frame *frames,
+                                      unsigned n, bool deferred)
 {
     const struct requester *req = &qp->req;
     struct ring_cursor wqe = new_wqes(req), slot = slots_from(req, req->head);
@@ -195,22 +211,34 @@ static __attribute__((noinline)) unsigned build_gathered(struct engine *e, struc
         struct pieces pieces;
 
         if (shape == MESSAGE_NOT_SIMPLE || MESSAGE_LEN(shape) > qp->mtu ||
-            !pieces_find(e, qp, &s->wqe, &from, &pieces))
+            !pieces_find(e, qp, &s->wqe, &from, &pieces, deferred))
             break;
         if (shape != header.shape) {
-            tx_header_seal(e, qp, &qp->encap, &header.tx, frames, i);
+            if (!deferred)
+                tx_header_seal(e, qp, &qp->encap, &header.tx, frames, i);
             header_make(e, qp, shape, &header);
             header.tx.first = i;
         }
         slot_start(s, req->sq.cons + i, MESSAGE_LEN(shape), 1, p);
-        pieces_put(&s->wqe, &pieces, headers_put(&header, s, qp, &frames[i]));
+        pieces_put(e, &s->wqe, &pieces, headers_put(&header, s, qp, &frames[i]), e->jobs + i,
+                   deferred);
+        if (deferred)
+            defer_seal(e, qp, &qp->encap, e->jobs + i, &frames[i], req->head + i, p);
     }
     if (!i)
         return 0;
-    tx_header_seal(e, qp, &qp->encap, &header.tx, frames, i);
-    e->sealed += i;
+    if (!deferred) {
+        tx_header_seal(e, qp, &qp->encap, &header.tx, frames, i);
+        e->sealed += i;
+    }
     req_commit_messages(e, qp, i, psn_prev(p), p, false);
     return i;
+}
+
+static __attribute__((noinline)) unsigned build_gathered_now(struct engine *e, struct qp *qp,
+                                                             struct frame *frames, unsigned n)
+{
+    return build_gathered(e, qp, frames, n, false);
 }
 
 /* ---- all ---- */
@@ -218,7 +246,11 @@ static __attribute__((noinline)) unsigned build_gathered(struct engine *e, struc
 static __attribute__((noinline)) unsigned build_deferred(struct engine *e, struct qp *qp,
                                                          struct frame *frames, unsigned n)
 {
-    return build_messages(e, qp, frames, n, true);
+    unsigned taken = build_messages(e, qp, frames, n, true);
+
+    if (taken || send_wqe_peek(&qp->req.sq).opcode > SQE_SEND_IMM)
+        return taken;
+    return build_gathered(e, qp, frames, n, true);
 }
 
 /* Atomics, or messages and READs of several SGEs. */
@@ -228,7 +260,7 @@ build_others(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, 
     uint8_t op = send_wqe_peek(&qp->req.sq).opcode;
 
     if (op <= SQE_SEND_IMM)
-        return build_gathered(e, qp, frames, min_of(n, psns));
+        return build_gathered_now(e, qp, frames, min_of(n, psns));
     if (qp->service != PKT_RC)
         return 0;
     return op_is_atomic(op) ? req_batch_atomics(e, qp, frames, min_of(n, psns))

@@ -10,7 +10,7 @@
 enum hdr_form batch_form;
 uint32_t batch_type = QPT_RC;
 uint32_t batch_srq_pd;
-uint32_t batch_recv_sges = 2;
+uint32_t batch_sges = 2;
 enum batch_counts batch_counts;
 
 /* The engines of a trial are large, and end with it. Their memory is kept for the next trial: most
@@ -48,13 +48,21 @@ static void on_srq(void *ctx, struct srq *srq, enum qp_event event)
     ((struct side *)ctx)->srq_events++;
 }
 
+static bool is_bad(const struct copied *c, uint64_t addr, uint32_t len)
+{
+    return addr < c->bad + c->bad_len && c->bad < addr + len;
+}
+
 static void copy_in(void *space, struct mem_io *io, unsigned n)
 {
     const struct copied *c = space;
 
     for (unsigned i = 0; i < n; i++) {
-        memcpy(io[i].local, c->memory + (io[i].addr - IOVA), io[i].len);
-        io[i].status = 0;
+        bool bad = c->unreadable && is_bad(c, io[i].addr, io[i].len);
+
+        if (!bad)
+            memcpy(io[i].local, c->memory + (io[i].addr - IOVA), io[i].len);
+        io[i].status = bad ? -EFAULT : 0;
     }
 }
 
@@ -63,7 +71,7 @@ static void copy_out(void *space, struct mem_io *io, unsigned n)
     const struct copied *c = space;
 
     for (unsigned i = 0; i < n; i++) {
-        bool bad = io[i].addr < c->bad + c->bad_len && c->bad < io[i].addr + io[i].len;
+        bool bad = is_bad(c, io[i].addr, io[i].len);
 
         if (!bad)
             memcpy(c->memory + (io[i].addr - IOVA), io[i].local, io[i].len);
@@ -78,7 +86,7 @@ static int copied_atomic(void *space, struct mem_region *mr, uint64_t addr, enum
     uint8_t *at = c->memory + (addr - IOVA);
     uint64_t new;
 
-    if (addr < c->bad + c->bad_len && c->bad < addr + sizeof(*old))
+    if (is_bad(c, addr, sizeof(*old)))
         return -EFAULT;
     memcpy(old, at, sizeof(*old));
     new = op == MEM_FETCH_ADD ? *old + swap_add : *old == compare ? swap_add : *old;
@@ -166,19 +174,19 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
     comp_queue_init(&s->cq, s->ring, cq_size, 1);
     s->reader = (struct cq_reader){.shared = s->ring, .size = cq_size, .lanes = 1};
     s->shared = zeroed(sizeof(*s->shared));
-    s->sq = zeroed(SLOTS * sqe_stride(2, 0));
-    s->rq = zeroed(SLOTS * rqe_stride(batch_recv_sges));
+    s->sq = zeroed(SLOTS * sqe_stride(batch_sges, 0));
+    s->rq = zeroed(SLOTS * rqe_stride(batch_sges));
     init.shared = s->shared;
     init.sq = (struct work_queue){.ring = s->sq,
                                   .prod = &s->shared->sq_prod,
                                   .size = SLOTS,
-                                  .stride = sqe_stride(2, 0),
-                                  .max_sge = 2};
+                                  .stride = sqe_stride(batch_sges, 0),
+                                  .max_sge = batch_sges};
     init.rq = (struct work_queue){.ring = s->rq,
                                   .prod = &s->shared->rq_prod,
                                   .size = SLOTS,
-                                  .stride = rqe_stride(batch_recv_sges),
-                                  .max_sge = batch_recv_sges};
+                                  .stride = rqe_stride(batch_sges),
+                                  .max_sge = batch_sges};
     if (batch_srq_pd) {
         struct srq_init shared = {.wq = init.rq, .taken = &s->srq_taken, .pd = batch_srq_pd};
 

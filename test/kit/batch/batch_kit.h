@@ -24,10 +24,11 @@
 
 #define ALL_RIGHTS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
 
-/* A region's bytes, and addresses that cannot be copied to. */
+/* A region's bytes, and addresses that cannot be copied to, or from either. */
 struct copied {
     uint8_t *memory;
     uint64_t bad, bad_len;
+    bool unreadable;
 };
 
 struct side {
@@ -64,8 +65,8 @@ extern uint32_t batch_type;
 /* The protection domain of the SRQ from which queue pairs made from now on receive; 0, as at first:
  * they have none. */
 extern uint32_t batch_srq_pd;
-/* How many SGEs receive WQEs of queue pairs made from now on may have; at first 2. */
-extern uint32_t batch_recv_sges;
+/* How many SGEs the WQEs of queue pairs made from now on may have; at first 2. */
+extern uint32_t batch_sges;
 
 /* Whether queue pairs made from now on have a counter of each kind of work, and of what; at first
  * BATCH_COUNTS_NOTHING. */

@@ -549,69 +549,6 @@ static void test_ack_to_uc(void **state)
     batch_type = QPT_RC;
 }
 
-/* ---- receive WQEs of many SGEs ---- */
-
-/* A receive WQE of n SGEs, one behind the other. */
-static void post_recv_scattered(struct side *s, unsigned i, unsigned n)
-{
-    struct rqe *e = work_queue_slot(s->rq, SLOTS, rqe_stride(batch_recv_sges), s->recv_prod++);
-    struct sge *sge = (struct sge *)(e + 1);
-    uint32_t len = PIECE / n;
-
-    *e = (struct rqe){.wr_id = s->recv_prod, .num_sge = n};
-    for (unsigned k = 0; k < n; k++)
-        sge[k] = (struct sge){.addr = IOVA + i * PIECE + k * len, .length = len, .lkey = s->mr.key};
-    atomic_store(&s->shared->rq_prod, s->recv_prod);
-}
-
-/* A burst for the WQEs of an SRQ, which have as many SGEs as a WQE may have, or the queue pair's
- * own if pd is 0. */
-static void burst_scattered(uint32_t pd, unsigned sges)
-{
-    static uint8_t bytes[FRAME_BURST][ROOM];
-    const unsigned n = min_of((unsigned)FRAME_BURST, (unsigned)SLOTS);
-    struct side a, fast, slow;
-    struct frame f[FRAME_BURST];
-
-    side_init(&a, 1, 128, ALL_RIGHTS, 0);
-    batch_recv_sges = sges;
-    batch_srq_pd = pd;
-    side_init(&fast, 2, 128, ALL_RIGHTS, 0);
-    side_init(&slow, 2, 128, ALL_RIGHTS, 0);
-    connect_to(&a, &fast, ALL_RIGHTS, 7);
-    connect_to(&fast, &a, ALL_RIGHTS, 7);
-    connect_to(&slow, &a, ALL_RIGHTS, 7);
-    for (unsigned i = 0; i < PIECE; i++)
-        a.memory[i] = (uint8_t)(i + 1);
-    for (unsigned i = 0; i < n; i++) {
-        post_recv_scattered(&fast, i, sges);
-        post_recv_scattered(&slow, i, sges);
-        post_piece(&a, &fast, SQE_SEND, i);
-    }
-    engine_doorbell(a.e, a.qp, 1);
-    make_frames(f, bytes);
-    assert_int_equal(engine_tx(a.e, f, n, 1), n);
-    engine_rx(fast.e, f, n, 1);
-    engine_rx_forwarded(slow.e, f, n, 0, 1);
-    check_counters(&fast, &slow, n);
-    check_same(&fast, &slow);
-    for (unsigned i = 0; i < n; i++)
-        assert_memory_equal(fast.memory + i * PIECE, a.memory, PIECE);
-    side_fini(&a);
-    side_fini(&fast);
-    side_fini(&slow);
-    batch_recv_sges = 2;
-    batch_srq_pd = 0;
-}
-
-static void test_many_sges(void **state)
-{
-    for (unsigned sges = 2; sges <= QUEUE_MAX_SGE; sges *= 2) {
-        burst_scattered(0, sges);
-        burst_scattered(PD, sges);
-    }
-}
-
 /* ---- copies that fail ---- */
 
 /* The receive WQEs before the one whose memory fails are complete, that one has failed, and those
@@ -689,7 +626,7 @@ int main(void)
         cmocka_unit_test(test_marks_are_counted), cmocka_unit_test(test_same_as_the_general_way),
         cmocka_unit_test(test_address_moves),     cmocka_unit_test(test_longer_than_the_mtu),
         cmocka_unit_test(test_another_service),   cmocka_unit_test(test_ack_to_uc),
-        cmocka_unit_test(test_copies_that_fail),  cmocka_unit_test(test_many_sges),
+        cmocka_unit_test(test_copies_that_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
