@@ -6,7 +6,10 @@
 #include <string.h>
 
 /* UC and UD: messages that have not arrived after this time count as lost. */
-#define GIVE_UP (1 * NS_PER_SEC)
+/* How long a message is waited for: of UC, which may lose some where a queue pair migrates, and of
+ * the others, which may only be late, as workers get their processors late. */
+#define GIVE_UP_UC (1 * NS_PER_SEC)
+#define GIVE_UP    (10 * NS_PER_SEC)
 
 static bool is_rc(const struct flow *f)
 {
@@ -193,7 +196,8 @@ bool flow_post(struct flow *f)
 
     if (f->late && !--f->late)
         give_inboxes(f);
-    if (!is_rc(f) && f->finished < f->posted && worker_time() - f->waits_since > GIVE_UP)
+    if (!is_rc(f) && f->finished < f->posted &&
+        worker_time() - f->waits_since > (f->kind == FLOW_UC ? GIVE_UP_UC : GIVE_UP))
         give_up(f);
     while (has_room(f))
         post_next(f);
