@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rsockets over a loopback device: test_rsockets, and unmodified programs, some by librspreload. TAP.
+"""rsockets over a loopback device: their own tests, and unmodified programs, some by librspreload. TAP.
 
-usage: run_rsockets.py --build DIR --listening LIBRARY [--only NAME] TEST_RSOCKETS"""
+usage: run_rsockets.py --build DIR --listening LIBRARY [--only NAME] TEST..."""
 import argparse
 import os
 import sys
@@ -126,14 +126,15 @@ def main():
     options.add_argument("--build", required=True)
     options.add_argument("--listening", required=True, help="the module that tells when a program listens")
     options.add_argument("--only", default="", help="points whose names contain this")
-    options.add_argument("program")
+    options.add_argument("tests", nargs="+", help="the own tests")
     arguments = options.parse_args()
     kit.die_on_signals()
     build, folder, listening = kit.Build(arguments.build), kit.scratch_folder(), os.path.abspath(arguments.listening)
     daemon = kit.Daemon(build, folder)
     pairs = Pairs(daemon, listening)
     points = [(name, lambda point=point: point(pairs)) for name, point in POINTS]
-    points = [("test_rsockets", lambda: own_tests(daemon, arguments.program))] + points + [
+    own = [(os.path.basename(test), lambda test=test: own_tests(daemon, test)) for test in arguments.tests]
+    points = own + points + [
         ("nothing is left", lambda: left_over(daemon)),
         ("a stream whose daemon ends", lambda: daemon_ends(build, folder, listening)),
     ]

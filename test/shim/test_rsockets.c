@@ -19,111 +19,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "unit.h"
+#define RSOCKET_PORT 30000
+#include "rsocket_pair.h"
 
-#define WAIT_MS 5000
-#define STREAM  (3u << 20)
+#define STREAM (3u << 20)
 
 int repoll_create(int flags);
 int repoll_ctl(int set, int op, int fd, struct epoll_event *event);
 int repoll_wait(int set, struct epoll_event *events, int max, int timeout);
-
-static uint16_t port = 30000;
-
-struct pair {
-    int listener, a, b; /* connected, accepted */
-};
-
-/* ---- pairs ---- */
-
-static struct sockaddr_in here(uint16_t number)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(number)};
-
-    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return in;
-}
-
-static int make_listener(int type)
-{
-    struct sockaddr_in in = here(++port);
-    int s = rsocket(AF_INET, type, 0);
-
-    assert_true(s >= 0);
-    assert_int_equal(rbind(s, (struct sockaddr *)&in, sizeof(in)), 0);
-    if (type == SOCK_STREAM)
-        assert_int_equal(rlisten(s, 8), 0);
-    return s;
-}
-
-static int make_socket(int option, int value)
-{
-    int s = rsocket(AF_INET, SOCK_STREAM, 0);
-
-    assert_true(s >= 0);
-    if (value)
-        assert_int_equal(rsetsockopt(s, SOL_RDMA, option, &value, sizeof(value)), 0);
-    return s;
-}
-
-static void *connect_thread(void *arg)
-{
-    struct sockaddr_in in = here(port);
-
-    return rconnect(*(int *)arg, (struct sockaddr *)&in, sizeof(in)) ? arg : NULL;
-}
-
-static void make_pair(struct pair *p, int option, int value)
-{
-    pthread_t thread;
-    void *failed;
-
-    p->listener = make_listener(SOCK_STREAM);
-    if (value)
-        assert_int_equal(rsetsockopt(p->listener, SOL_RDMA, option, &value, sizeof(value)), 0);
-    p->a = make_socket(option, value);
-    pthread_create(&thread, NULL, connect_thread, &p->a);
-    p->b = raccept(p->listener, NULL, NULL);
-    pthread_join(thread, &failed);
-    assert_null(failed);
-    assert_true(p->b >= 0);
-}
-
-static void close_pair(const struct pair *p)
-{
-    assert_int_equal(rclose(p->a), 0);
-    assert_int_equal(rclose(p->b), 0);
-    assert_int_equal(rclose(p->listener), 0);
-}
-
-static void set_nonblocking(int s)
-{
-    assert_int_equal(rfcntl(s, F_SETFL, O_NONBLOCK), 0);
-    assert_true(rfcntl(s, F_GETFL) & O_NONBLOCK);
-}
-
-static short await(int s, short events)
-{
-    struct pollfd fd = {.fd = s, .events = events};
-
-    assert_int_equal(rpoll(&fd, 1, WAIT_MS), 1);
-    return fd.revents;
-}
-
-#define fails_with(call, number)           \
-    do {                                   \
-        errno = 0;                         \
-        assert_int_equal((int)(call), -1); \
-        assert_int_equal(errno, (number)); \
-    } while (0)
-
-static long elapsed_ms(const struct timespec *since)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (now.tv_sec - since->tv_sec) * 1000 + (now.tv_nsec - since->tv_nsec) / 1000000;
-}
 
 /* ---- connections ---- */
 

@@ -109,6 +109,8 @@ void dg_process(struct rsocket *rs, bool cm)
 {
     struct dgram *d = dg_of(rs);
     struct dg_message **before = d->last;
+    struct dg_qp *first = d->qps;
+    int error = rs->error;
 
     for (struct dg_qp *qp = d->qps; qp; qp = qp->next)
         dg_qp_poll(d, qp);
@@ -118,7 +120,8 @@ void dg_process(struct rsocket *rs, bool cm)
             dg_peer_events(d);
         d->idle = 0;
     }
-    if (d->last != before || cm)
+    /* Those that sleep have not the descriptors of a new queue pair. */
+    if (d->last != before || d->qps != first || rs->error != error)
         rs_wake(rs);
 }
 

@@ -222,6 +222,7 @@ void dg_qp_poll(struct dgram *d, struct dg_qp *qp)
         if (!rs_cq_events(qp->comp, qp->cq))
             return;
         qp->armed = false;
+        rs_wake(&d->rs); /* the event will not wake those that sleep on it */
     }
     do {
         n = ibv_poll_cq(qp->cq, BATCH, wc);

@@ -133,6 +133,12 @@ static int disconnected(struct rs_stream *s)
     return early && s->state == RS_CONNECTING ? -ECONNREFUSED : -ECONNRESET;
 }
 
+/* The peer of an accepted connection had gone. */
+static int not_connected(const struct rs_stream *s, int err)
+{
+    return s->state == RS_ACCEPTING ? -ECONNRESET : -err;
+}
+
 static int act(struct rs_stream *s, const struct news *n)
 {
     switch (n->event) {
@@ -148,11 +154,11 @@ static int act(struct rs_stream *s, const struct news *n)
     case RDMA_CM_EVENT_ESTABLISHED:
         return established(s, n);
     case RDMA_CM_EVENT_UNREACHABLE:
-        return -errno_of(n->status, ETIMEDOUT);
+        return not_connected(s, errno_of(n->status, ETIMEDOUT));
     case RDMA_CM_EVENT_REJECTED: /* the status is the reason that the peer gave */
-        return -ECONNREFUSED;
+        return not_connected(s, ECONNREFUSED);
     case RDMA_CM_EVENT_CONNECT_ERROR:
-        return -errno_of(n->status, ECONNABORTED);
+        return not_connected(s, errno_of(n->status, ECONNABORTED));
     case RDMA_CM_EVENT_DISCONNECTED:
         return disconnected(s);
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
@@ -272,6 +278,26 @@ static bool connect_done(struct rsocket *rs)
     return s->state == RS_CONNECTED || s->state == RS_FAILED || s->state == RS_DOWN || rs->closed;
 }
 
+/* Waits until there is a connection or none. */
+static int await_connection(struct rs_stream *s)
+{
+    struct rsocket *rs = &s->rs;
+    int err = rs_wait(rs, connect_done, rs_deadline(rs->options.send_timeout_ms));
+
+    if (err)
+        return err == -EAGAIN ? -EINPROGRESS : err;
+    if (rs->closed)
+        return -EBADF;
+    return s->state == RS_CONNECTED ? 0 : -rs_take_error(rs);
+}
+
+/* rconnect while an attempt goes on. */
+static int connect_again(struct rs_stream *s)
+{
+    rs_stream_process(&s->rs, true);
+    return rs_nonblocking(&s->rs, 0) && !connect_done(&s->rs) ? -EALREADY : await_connection(s);
+}
+
 int rs_stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t length)
 {
     struct rs_stream *s = rs_stream_of(rs);
@@ -280,7 +306,9 @@ int rs_stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t
     if (s->state == RS_LISTENING || s->state == RS_CONNECTED || s->state == RS_DOWN)
         return -EISCONN;
     if (s->state != RS_INIT && s->state != RS_BOUND && s->state != RS_FAILED)
-        return -EALREADY;
+        return connect_again(s);
+    if (s->state == RS_FAILED && rs->error) /* what the program was not told yet */
+        return -rs_take_error(rs);
     if (length < rs_addr_size(addr->sa_family) || length > sizeof(s->peer))
         return -EINVAL;
     err = s->state == RS_FAILED ? renew_id(s) : 0;
@@ -295,10 +323,5 @@ int rs_stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t
         s->state = RS_FAILED;
         return err;
     }
-    if (rs_nonblocking(rs, 0))
-        return -EINPROGRESS;
-    err = rs_wait(rs, connect_done, RS_FOREVER);
-    if (err)
-        return err;
-    return s->state == RS_CONNECTED ? 0 : -rs_take_error(rs);
+    return rs_nonblocking(rs, 0) ? -EINPROGRESS : await_connection(s);
 }

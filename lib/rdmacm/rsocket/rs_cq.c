@@ -185,10 +185,11 @@ static void complete(struct rs_stream *s, const struct ibv_wc *wc, uint32_t *rec
         rs_stream_down(s, error_of(wc->status));
 }
 
-/* The program reads no more: what arrives is dropped. */
+/* The program reads no more: what arrives is dropped, once what had arrived before is read. */
 static void drop_bytes(struct rs_stream *s)
 {
-    rs_recv_ring_consume(&s->recv, s->recv.filled);
+    if (!s->kept)
+        rs_recv_ring_consume(&s->recv, s->recv.filled);
 }
 
 void rs_stream_poll_cq(struct rs_stream *s)
@@ -229,6 +230,7 @@ static void take_completions(struct rs_stream *s)
         if (!got)
             return;
         s->armed = false;
+        rs_wake(&s->rs); /* the event will not wake those that sleep on it */
         if (got < 0)
             rs_stream_down(s, EIO);
     }

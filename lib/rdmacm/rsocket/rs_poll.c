@@ -28,6 +28,7 @@ struct set {
     nfds_t own, armed; /* rsockets; of them armed at the last look */
     bool foreign;      /* some are no rsockets */
     bool extra_ready;
+    nfds_t extra_at, own_at; /* of the caller's and the thread's descriptor, if there is one */
     int extra_fd;
     struct row few_rows[FEW];
     struct pollfd few_real[FEW * RS_FDS_MAX + 2];
@@ -122,9 +123,17 @@ static int look(struct set *s)
 
 /* ---- sleeping ---- */
 
-static void add_real(struct set *s, struct pollfd fd)
+/* Descriptors that are none are left out: a process may poll no more than it may have open. */
+static nfds_t add_real(struct set *s, struct pollfd fd)
 {
-    s->real[s->reals++] = fd;
+    if (fd.fd >= 0)
+        s->real[s->reals++] = fd;
+    return s->reals - 1;
+}
+
+static bool is_ready(const struct set *s, int fd, nfds_t at)
+{
+    return fd >= 0 && s->real[at].revents;
 }
 
 /* Lists the thread with all sockets, arms them, and collects descriptors. Returns how many sockets
@@ -139,7 +148,6 @@ static int prepare(struct set *s, int own)
         struct rsocket *rs = row->rs;
 
         row->first = (unsigned)s->reals;
-        row->count = 1;
         if (!rs) {
             add_real(s, (struct pollfd){.fd = s->fds[i].fd, .events = s->fds[i].events});
             continue;
@@ -155,8 +163,8 @@ static int prepare(struct set *s, int own)
         pthread_mutex_unlock(&rs->lock);
         s->reals += row->count;
     }
-    add_real(s, (struct pollfd){.fd = s->extra_fd, .events = POLLIN});
-    add_real(s, (struct pollfd){.fd = own, .events = POLLIN});
+    s->extra_at = add_real(s, (struct pollfd){.fd = s->extra_fd, .events = POLLIN});
+    s->own_at = add_real(s, (struct pollfd){.fd = own, .events = POLLIN});
     return found;
 }
 
@@ -179,13 +187,13 @@ static int collect(struct set *s, bool woken)
 {
     int found = 0;
 
-    s->extra_ready = s->real[s->reals - 2].revents != 0;
+    s->extra_ready = is_ready(s, s->extra_fd, s->extra_at);
     for (nfds_t i = 0; i < s->n; i++) {
         struct row *row = &s->rows[i];
         bool news = woken;
 
         if (!row->rs) {
-            s->fds[i].revents = s->real[row->first].revents;
+            s->fds[i].revents = s->fds[i].fd >= 0 ? s->real[row->first].revents : 0;
             found += s->fds[i].revents != 0;
             continue;
         }
@@ -216,7 +224,17 @@ static int sleep_once(struct set *s, int own, int64_t deadline)
     remove_waiters(s, own);
     if (got < 0)
         return found ? found : got;
-    return collect(s, s->real[s->reals - 1].revents != 0);
+    return collect(s, is_ready(s, own, s->own_at));
+}
+
+/* The same for a thread that has no descriptor to be woken by, since the process has too many. */
+static int sleep_in_slices(struct set *s, int64_t deadline)
+{
+    int ms = rs_ms_until(deadline), found;
+
+    poll(NULL, 0, ms < RS_SLICE_MS ? ms : RS_SLICE_MS);
+    found = look(s);
+    return found ? found : peek(s);
 }
 
 /* ---- polling ---- */
@@ -247,10 +265,8 @@ static int poll_set(struct set *s, int timeout_ms)
     if (found || timeout_ms == 0 || s->extra_ready)
         return found;
     own = rs_wake_fd();
-    if (own < 0)
-        return own;
     do
-        found = sleep_once(s, own, deadline);
+        found = own >= 0 ? sleep_once(s, own, deadline) : sleep_in_slices(s, deadline);
     while (!found && !s->extra_ready && (deadline == RS_FOREVER || rs_now_ns() < deadline));
     return found;
 }

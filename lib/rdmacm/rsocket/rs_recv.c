@@ -72,7 +72,8 @@ static ssize_t receive(struct rs_stream *s, const struct iovec *iov, size_t size
         done += n;
         if (flags & MSG_PEEK)
             break;
-        if (!s->read_shut) { /* else they were dropped by now */
+        if (!s->read_shut || s->kept) { /* else they were dropped by now */
+            s->kept -= n < s->kept ? n : s->kept;
             rs_recv_ring_consume(&s->recv, n);
             rs_stream_control(s);
         }
@@ -85,17 +86,15 @@ ssize_t rs_stream_recv(struct rsocket *rs, const struct iovec *iov, int n, int f
 {
     struct rs_stream *s = rs_stream_of(rs);
     ssize_t done;
+    int err;
 
     if (flags & (MSG_OOB | MSG_ERRQUEUE))
         return -EOPNOTSUPP;
     if (from)
         from->ss_family = AF_UNSPEC; /* as with TCP, no address */
-    if (rs_nonblocking(rs, flags)) {
-        if (pthread_mutex_trylock(&rs->recv_lock))
-            return -EAGAIN;
-    } else {
-        pthread_mutex_lock(&rs->recv_lock);
-    }
+    err = rs_lock_in_time(&rs->recv_lock, rs_nonblocking(rs, flags), rs->options.recv_timeout_ms);
+    if (err)
+        return err;
     pthread_mutex_lock(&rs->lock);
     done = receive(s, iov, rs_iov_size(iov, n), flags);
     pthread_mutex_unlock(&rs->lock);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common.h"
 #include "rs_select.h"
 #include "rs_socket.h"
 
@@ -28,6 +29,26 @@ static nfds_t to_array(struct pollfd *fds, int n, const fd_set *r, const fd_set 
     return count;
 }
 
+static bool is_readable(const struct pollfd *p)
+{
+    return p->events & POLLIN && p->revents & (POLLIN | POLLHUP | POLLERR);
+}
+
+static bool is_writable(const struct pollfd *p)
+{
+    return p->events & POLLOUT && p->revents & (POLLOUT | POLLERR);
+}
+
+static bool is_exceptional(const struct pollfd *p)
+{
+    return p->events & POLLPRI && p->revents & POLLPRI;
+}
+
+static bool is_in_a_set(const struct pollfd *p)
+{
+    return is_readable(p) || is_writable(p) || is_exceptional(p);
+}
+
 /* As select(2) counts: each set's descriptors. */
 static int from_array(const struct pollfd *fds, nfds_t n, fd_set *r, fd_set *w, fd_set *e)
 {
@@ -36,15 +57,15 @@ static int from_array(const struct pollfd *fds, nfds_t n, fd_set *r, fd_set *w, 
     for (nfds_t i = 0; i < n; i++) {
         const struct pollfd *p = &fds[i];
 
-        if (p->events & POLLIN && p->revents & (POLLIN | POLLHUP | POLLERR)) {
+        if (is_readable(p)) {
             FD_SET(p->fd, r);
             count++;
         }
-        if (p->events & POLLOUT && p->revents & (POLLOUT | POLLERR)) {
+        if (is_writable(p)) {
             FD_SET(p->fd, w);
             count++;
         }
-        if (p->events & POLLPRI && p->revents & POLLPRI) {
+        if (is_exceptional(p)) {
             FD_SET(p->fd, e);
             count++;
         }
@@ -68,6 +89,34 @@ static int milliseconds(const struct timeval *t)
     return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
+/* Leaves out descriptors whose events are in none of the sets, such as the end of a connection for
+ * one that is asked for exceptional conditions alone: rpoll always tells of these. */
+static void leave_out(struct pollfd *fds, nfds_t n)
+{
+    for (nfds_t i = 0; i < n; i++)
+        if (fds[i].revents && !is_in_a_set(&fds[i]))
+            fds[i].fd = -1;
+}
+
+static int poll_for(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    int64_t deadline = timeout_ms < 0 ? RS_FOREVER : rs_now_ns() + timeout_ms * (int64_t)NS_PER_MS;
+
+    for (;;) {
+        int found = rs_poll(fds, n, timeout_ms < 0 ? -1 : rs_ms_until(deadline), -1);
+        bool any = false;
+
+        for (nfds_t i = 0; i < n && found > 0; i++) {
+            if (fds[i].revents & POLLNVAL)
+                return -EBADF;
+            any |= is_in_a_set(&fds[i]);
+        }
+        if (found <= 0 || any)
+            return found;
+        leave_out(fds, n);
+    }
+}
+
 int rs_select(int n, fd_set *r, fd_set *w, fd_set *e, const struct timeval *timeout)
 {
     struct pollfd *fds;
@@ -80,10 +129,7 @@ int rs_select(int n, fd_set *r, fd_set *w, fd_set *e, const struct timeval *time
     if (!fds)
         return -ENOMEM;
     count = to_array(fds, n, r, w, e);
-    found = rs_poll(fds, count, milliseconds(timeout), -1);
-    for (nfds_t i = 0; i < count && found > 0; i++)
-        if (fds[i].revents & POLLNVAL)
-            found = -EBADF;
+    found = poll_for(fds, count, milliseconds(timeout));
     if (found >= 0) {
         clear(r);
         clear(w);

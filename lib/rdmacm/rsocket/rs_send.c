@@ -67,9 +67,7 @@ int rs_send_wait(struct rs_stream *s, bool nonblocking, int64_t deadline)
 
 int rs_send_lock(struct rsocket *rs, bool nonblocking)
 {
-    if (!nonblocking)
-        return -pthread_mutex_lock(&rs->send_lock);
-    return pthread_mutex_trylock(&rs->send_lock) ? -EAGAIN : 0;
+    return rs_lock_in_time(&rs->send_lock, nonblocking, rs->options.send_timeout_ms);
 }
 
 /* ---- staging: from the program's memory to registered memory, or inline ---- */

@@ -138,6 +138,14 @@ int64_t rs_now_ns(void);
 int64_t rs_deadline(uint32_t timeout_ms);
 /* Until the deadline, for poll(2): rounded up, at most the configured wake-up interval. */
 int rs_poll_ms(int64_t deadline);
+int rs_ms_until(int64_t deadline);
+
+/* How long a thread sleeps at a time that cannot be woken by others, in ms. */
+#define RS_SLICE_MS 10
+
+/* Takes a lock that another thread of the program may hold for long. Returns 0, or -EAGAIN: not at
+ * once, or not in time. timeout_ms 0: none. */
+int rs_lock_in_time(pthread_mutex_t *lock, bool nonblocking, uint32_t timeout_ms);
 
 /*
  * Sleeps until done, with lock held outside the sleep. Returns 0, -EAGAIN after the deadline, or

@@ -167,7 +167,9 @@ int rs_stream_accept(struct rsocket *rs, int flags, struct sockaddr_storage *pee
 
     rs_stream_process(rs, true);
     if (!request_waits(rs))
-        err = rs_nonblocking(rs, flags) ? -EAGAIN : rs_wait(rs, request_waits, RS_FOREVER);
+        err = rs_nonblocking(rs, flags)
+                  ? -EAGAIN
+                  : rs_wait(rs, request_waits, rs_deadline(rs->options.recv_timeout_ms));
     else
         err = 0;
     if (err)
@@ -293,8 +295,11 @@ static int stream_shutdown(struct rsocket *rs, int how)
         return 0;
     if (s->state != RS_CONNECTED && s->state != RS_ACCEPTING)
         return -ENOTCONN;
-    if (how != SHUT_WR)
+    if (how != SHUT_WR && !s->read_shut) {
+        rs_stream_process(rs, false);
         s->read_shut = true;
+        s->kept = s->recv.filled;
+    }
     if (how != SHUT_RD && !s->write_shut) {
         s->write_shut = true;
         s->control_due = true;
@@ -343,6 +348,7 @@ static void stream_close(struct rsocket *rs)
     pthread_mutex_lock(&rs->lock);
     if (s->state == RS_CONNECTED || s->state == RS_ACCEPTING) {
         s->read_shut = true;
+        s->kept = 0;
         s->control_due = !s->gone;
         s->write_shut = true;
         rs_stream_process(rs, false);

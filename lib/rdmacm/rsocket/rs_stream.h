@@ -67,6 +67,7 @@ struct rs_stream {
     /* As the connection was made with them: the program may change its options. */
     uint32_t recv_wqes, send_slots, inline_size, iomap_entries;
     bool armed;
+    uint32_t kept; /* bytes that had arrived when the program shut its reading down */
     uint32_t idle; /* calls since the last look at the event channel */
 
     /* Receiving. */
@@ -161,7 +162,8 @@ int rs_stream_send_error(struct rs_stream *s);
 int rs_stream_send_mapping(struct rs_stream *s);
 void rs_stream_unmap_all(struct rs_stream *s);
 
-/* The thread's way through a blocking send: send_lock. -EAGAIN: another thread sends. */
+/* The thread's way through a blocking send: send_lock. -EAGAIN: another thread sends, for longer
+ * than this one waits. */
 int rs_send_lock(struct rsocket *rs, bool nonblocking);
 /* With lock: until more can be sent, or it is known that it cannot. */
 int rs_send_wait(struct rs_stream *s, bool nonblocking, int64_t deadline);

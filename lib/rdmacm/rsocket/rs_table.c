@@ -17,6 +17,20 @@ struct page {
 static _Atomic(struct page *) pages[PAGES];
 static pthread_mutex_t locks[LOCKS] = {[0 ... LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER};
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Threads of the parent may have held them, which the child does not have. */
+static void renew_locks(void)
+{
+    for (unsigned i = 0; i < LOCKS; i++)
+        pthread_mutex_init(&locks[i], NULL);
+}
+
+static void register_fork_handlers(void)
+{
+    pthread_atfork(NULL, NULL, renew_locks);
+}
+
 static pthread_mutex_t *lock_of(int fd)
 {
     return &locks[fd % LOCKS];
@@ -50,6 +64,7 @@ int rs_table_add(struct rs_object *object)
 
     if (fd < 0 || fd >= PAGES * PAGE_FDS)
         return -EMFILE;
+    pthread_once(&once, register_fork_handlers);
     if (!place_of(fd) && make_page(fd))
         return -ENOMEM;
     atomic_init(&object->refs, 1);

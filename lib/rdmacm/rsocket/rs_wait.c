@@ -6,6 +6,7 @@
  * with the socket: who takes news from a socket wakes those that are listed.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,14 +32,33 @@ int64_t rs_deadline(uint32_t timeout_ms)
     return timeout_ms ? rs_now_ns() + timeout_ms * (int64_t)NS_PER_MS : RS_FOREVER;
 }
 
-int rs_poll_ms(int64_t deadline)
+int rs_lock_in_time(pthread_mutex_t *lock, bool nonblocking, uint32_t timeout_ms)
 {
-    int64_t limit = rs_config()->wake_up_ms, left;
+    int64_t until = rs_deadline(timeout_ms);
+    struct timespec at = {until / (int64_t)NS_PER_SEC, until % (int64_t)NS_PER_SEC};
+
+    if (nonblocking)
+        return pthread_mutex_trylock(lock) ? -EAGAIN : 0;
+    if (until == RS_FOREVER)
+        return -pthread_mutex_lock(lock);
+    return pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &at) ? -EAGAIN : 0;
+}
+
+int rs_ms_until(int64_t deadline)
+{
+    int64_t left;
 
     if (deadline == RS_FOREVER)
-        return (int)limit;
+        return INT_MAX;
     left = (deadline - rs_now_ns() + (int64_t)NS_PER_MS - 1) / (int64_t)NS_PER_MS;
-    return left < 0 ? 0 : left < limit ? (int)left : (int)limit;
+    return left < 0 ? 0 : left < INT_MAX ? (int)left : INT_MAX;
+}
+
+int rs_poll_ms(int64_t deadline)
+{
+    int limit = rs_config()->wake_up_ms, left = rs_ms_until(deadline);
+
+    return left < limit ? left : limit;
 }
 
 /* ---- waking other threads ---- */
@@ -125,20 +145,23 @@ static bool spin(struct rsocket *rs, bool (*done)(struct rsocket *rs))
     return false;
 }
 
-/* Sleeps once. Returns 0 after news or the time, or -EINTR. */
+/* Sleeps once; own: the thread's eventfd, or none. Returns 0 after news or the time, or -EINTR. */
 static int sleep_once(struct rsocket *rs, int own, int64_t deadline)
 {
     struct pollfd fds[RS_FDS_MAX + 1];
     unsigned n = rs->ops->fds(rs, fds);
     struct rs_waiter waiter;
-    int got, err;
+    int got, err, ms = rs_poll_ms(deadline);
 
     fds[n] = (struct pollfd){.fd = own, .events = POLLIN};
-    rs_add_waiter(rs, &waiter, own);
+    if (own >= 0)
+        rs_add_waiter(rs, &waiter, own);
     pthread_mutex_unlock(&rs->lock);
-    got = poll(fds, n + 1, rs_poll_ms(deadline));
+    got = poll(fds, n + (own >= 0), own >= 0 || ms < RS_SLICE_MS ? ms : RS_SLICE_MS);
     err = got < 0 ? -errno : 0;
     pthread_mutex_lock(&rs->lock);
+    if (own < 0)
+        return err;
     rs_remove_waiter(rs, &waiter);
     if (got > 0 && fds[n].revents)
         rs_wake_drain(own);
@@ -152,8 +175,6 @@ int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadli
     if (spin(rs, done))
         return 0;
     own = rs_wake_fd();
-    if (own < 0)
-        return own;
     for (;;) {
         rs->ops->arm(rs);
         if (done(rs))

@@ -2,6 +2,7 @@
 /* The exported functions, rsocket(7). Streams and datagrams are in files of their own. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -208,9 +209,12 @@ EXPORT ssize_t rread(int socket, void *buf, size_t count)
 
 EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 {
-    struct rsocket *rs = get(socket);
+    struct rsocket *rs;
     ssize_t n;
 
+    if (iovcnt < 0 || iovcnt > IOV_MAX)
+        return result(-EINVAL);
+    rs = get(socket);
     if (!rs)
         return -1;
     n = rs->ops->recv(rs, iov, iovcnt, 0, NULL);
@@ -259,6 +263,8 @@ EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
 
 EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
+    if (iovcnt < 0 || iovcnt > IOV_MAX)
+        return result(-EINVAL);
     return send_pieces(socket, iov, iovcnt, 0, NULL, 0);
 }
 

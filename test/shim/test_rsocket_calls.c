@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What rsockets' calls do that sockets' calls do, over the daemon that run_rsockets.py starts:
+ * several threads with one socket, timeouts, calls that are repeated, and few descriptors.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RSOCKET_PORT 31000
+#include "rsocket_pair.h"
+
+#define SHORT_MS 200
+
+static void set_timeout(int s, int option, long ms)
+{
+    struct timeval t = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+
+    assert_int_equal(rsetsockopt(s, SOL_SOCKET, option, &t, sizeof(t)), 0);
+}
+
+/* The call took as long as the timeout, and not much longer. */
+static void took(const struct timespec *since, long ms)
+{
+    long has = elapsed_ms(since);
+
+    assert_true(has >= ms - 1);
+    assert_true(has < ms + WAIT_MS / 2);
+}
+
+static struct timespec start(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now;
+}
+
+/* ---- several threads ---- */
+
+struct pings {
+    int s;
+    volatile unsigned got;
+};
+
+static void *receive_pings(void *arg)
+{
+    struct pings *p = arg;
+    char bytes[8];
+
+    while (rrecv(p->s, bytes, sizeof(bytes), MSG_WAITALL) == sizeof(bytes))
+        p->got++;
+    return NULL;
+}
+
+static void *discard(void *arg)
+{
+    static char bytes[20000];
+
+    while (rrecv(*(int *)arg, bytes, sizeof(bytes), 0) > 0)
+        ;
+    return NULL;
+}
+
+/* A thread sleeps in rrecv while another one sends, and takes the socket's events with that: the
+ * sleeping thread is told of each. */
+static void test_event_of_another_thread(void **state)
+{
+    static const char bytes[3000];
+    struct timespec begin, ping;
+    unsigned seed = 7, late = 0, n = 0;
+    struct pings pings = {0};
+    pthread_t a, b;
+    struct pair p;
+
+    make_pair(&p, 0, 0);
+    pings.s = p.a;
+    pthread_create(&a, NULL, receive_pings, &pings);
+    pthread_create(&b, NULL, discard, &p.b);
+    for (begin = start(); elapsed_ms(&begin) < 6000; n++) {
+        for (unsigned i = 0, full = 0; i < 400 && full <= seed % 4; i++)
+            full += rsend(p.a, bytes, 1 + (size_t)rand_r(&seed) % sizeof(bytes), MSG_DONTWAIT) < 0;
+        usleep(2000 +
+               (useconds_t)rand_r(&seed) % 3000); /* as long as the receiver takes to sleep */
+        ping = start();
+        assert_int_equal(rsend(p.b, bytes, 8, 0), 8);
+        while (pings.got <= n && elapsed_ms(&ping) < WAIT_MS)
+            usleep(100);
+        assert_true(pings.got > n);
+        late += elapsed_ms(&ping) >= 400; /* it wakes by itself after 500 ms */
+    }
+    assert_int_equal(late, 0);
+    assert_int_equal(rshutdown(p.a, SHUT_RDWR), 0);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    close_pair(&p);
+}
+
+static void *receive_one(void *arg)
+{
+    char byte;
+
+    return rrecv(*(int *)arg, &byte, 1, 0) == 1 ? NULL : arg;
+}
+
+/* Two threads that go on waiting when a third has its datagram do not wake each other. */
+static void test_two_wait_for_datagrams(void **state)
+{
+    struct timespec before, after;
+    int s = make_listener(SOCK_DGRAM), t = rsocket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in in = here(port);
+    pthread_t thread[3];
+    void *failed;
+
+    for (unsigned i = 0; i < 3; i++)
+        pthread_create(&thread[i], NULL, receive_one, &s);
+    usleep(50000);
+    assert_int_equal(rsendto(t, "x", 1, 0, (struct sockaddr *)&in, sizeof(in)), 1);
+    usleep(100000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    usleep(500000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(rsendto(t, "x", 1, 0, (struct sockaddr *)&in, sizeof(in)), 1);
+    for (unsigned i = 0; i < 3; i++) {
+        pthread_join(thread[i], &failed);
+        assert_null(failed);
+    }
+    assert_true((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec <
+                50000000);
+    assert_int_equal(rclose(s), 0);
+    assert_int_equal(rclose(t), 0);
+}
+
+/* Of two threads that receive, the second waits no longer than the socket's timeout. */
+static void test_timeout_behind_another(void **state)
+{
+    struct timespec begin;
+    pthread_t thread;
+    struct pair p;
+    char byte;
+
+    make_pair(&p, 0, 0);
+    pthread_create(&thread, NULL, receive_one, &p.a);
+    usleep(50000);
+    set_timeout(p.a, SO_RCVTIMEO, SHORT_MS);
+    begin = start();
+    fails_with(rrecv(p.a, &byte, 1, 0), EAGAIN);
+    took(&begin, SHORT_MS);
+    assert_int_equal(rsend(p.b, "x", 1, 0), 1);
+    pthread_join(thread, NULL);
+    close_pair(&p);
+}
+
+static volatile bool stop;
+
+static void *ask_type(void *arg)
+{
+    int value;
+
+    while (!stop) {
+        socklen_t length = sizeof(value);
+
+        (void)!rgetsockopt(*(int *)arg, SOL_SOCKET, SO_TYPE, &value, &length);
+    }
+    return NULL;
+}
+
+/* A child closes what it has inherited, whatever the parent's other threads did at the fork. */
+static void test_child_of_threads(void **state)
+{
+    pthread_t thread;
+    struct pair p;
+
+    make_pair(&p, 0, 0);
+    stop = false;
+    pthread_create(&thread, NULL, ask_type, &p.a);
+    for (unsigned i = 0; i < 200; i++) {
+        int status = -1;
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (!pid) {
+            alarm(10);
+            _exit(rclose(p.a) != 0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    stop = true;
+    pthread_join(thread, NULL);
+    close_pair(&p);
+}
+
+/* ---- connecting and accepting ---- */
+
+static void test_accept_timeout(void **state)
+{
+    int listener = make_listener(SOCK_STREAM);
+    struct timespec begin = start();
+
+    set_timeout(listener, SO_RCVTIMEO, SHORT_MS);
+    fails_with(raccept(listener, NULL, NULL), EAGAIN);
+    took(&begin, SHORT_MS);
+    assert_int_equal(rclose(listener), 0);
+}
+
+static void *accept_one(void *arg)
+{
+    return (void *)(intptr_t)raccept(*(int *)arg, NULL, NULL);
+}
+
+/* rconnect gives up waiting, and the connection comes all the same: later calls find it. */
+static void test_connect_timeout(void **state)
+{
+    int listener = make_listener(SOCK_STREAM), s = make_socket(0, 0), tries = 0;
+    struct sockaddr_in in = here(port);
+    struct timespec begin = start();
+    pthread_t thread;
+    void *accepted;
+
+    set_timeout(s, SO_SNDTIMEO, SHORT_MS);
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EINPROGRESS);
+    took(&begin, SHORT_MS);
+    set_nonblocking(s);
+    pthread_create(&thread, NULL, accept_one, &listener);
+    while (rconnect(s, (struct sockaddr *)&in, sizeof(in)) && ++tries < 1000) {
+        assert_int_equal(errno, EALREADY);
+        usleep(5000);
+    }
+    assert_true(tries < 1000);
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EISCONN);
+    pthread_join(thread, &accepted);
+    close_pair(&(struct pair){listener, s, (int)(intptr_t)accepted});
+}
+
+/* A failure that the program was not told of is told by the next rconnect; the one after it tries
+ * again. */
+static void test_refused_later(void **state)
+{
+    struct sockaddr_in in = here(29999);
+    int s = make_socket(0, 0), tries = 0;
+
+    set_nonblocking(s);
+    for (unsigned i = 0; i < 2; i++) {
+        fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EINPROGRESS);
+        while (assert_int_equal(rconnect(s, (struct sockaddr *)&in, sizeof(in)), -1),
+               errno == EALREADY && ++tries < 1000)
+            usleep(5000);
+        assert_int_equal(errno, ECONNREFUSED);
+    }
+    assert_int_equal(rclose(s), 0);
+}
+
+static void *connect_here(void *arg)
+{
+    struct sockaddr_in in = here(port);
+
+    return (void *)(intptr_t)(rconnect(*(int *)arg, (struct sockaddr *)&in, sizeof(in)) ? errno
+                                                                                        : 0);
+}
+
+static void test_close_while_connecting(void **state)
+{
+    int listener = make_listener(SOCK_STREAM), s = make_socket(0, 0);
+    pthread_t thread;
+    void *error;
+
+    pthread_create(&thread, NULL, connect_here, &s);
+    usleep(100000);
+    assert_int_equal(rclose(s), 0);
+    pthread_join(thread, &error);
+    assert_int_equal((int)(intptr_t)error, EBADF);
+    assert_int_equal(rclose(listener), 0);
+}
+
+/* ---- bytes ---- */
+
+/* What came before SHUT_RD is read, and then the end of the stream. */
+static void test_shut_reading(void **state)
+{
+    struct pair p;
+    char bytes[16];
+
+    make_pair(&p, 0, 0);
+    assert_int_equal(rsend(p.b, "hello", 5, 0), 5);
+    assert_int_equal(await(p.a, POLLIN), POLLIN);
+    assert_int_equal(rshutdown(p.a, SHUT_RD), 0);
+    assert_int_equal(rsend(p.b, "later", 5, 0), 5);
+    assert_int_equal(rrecv(p.a, bytes, 2, 0), 2);
+    assert_int_equal(rrecv(p.a, bytes + 2, 3, MSG_WAITALL), 3);
+    assert_memory_equal(bytes, "hello", 5);
+    for (unsigned i = 0; i < 30000; i++) { /* more than the ring has room for */
+        assert_int_equal(rsend(p.b, bytes, sizeof(bytes), 0), sizeof(bytes));
+        assert_int_equal(rrecv(p.a, bytes, sizeof(bytes), MSG_DONTWAIT), 0);
+    }
+    close_pair(&p);
+}
+
+static void test_pieces_count(void **state)
+{
+    struct iovec iov = {0};
+    struct pair p;
+
+    make_pair(&p, 0, 0);
+    fails_with(rreadv(p.a, &iov, -1), EINVAL);
+    fails_with(rwritev(p.a, &iov, -1), EINVAL);
+    close_pair(&p);
+}
+
+/* ---- polling ---- */
+
+/* A connection that has ended is no exceptional condition. */
+static void test_select_exceptions(void **state)
+{
+    struct timeval t = {.tv_usec = SHORT_MS * 1000};
+    struct timespec begin;
+    struct pair p;
+    fd_set set;
+
+    make_pair(&p, 0, 0);
+    assert_int_equal(rshutdown(p.a, SHUT_RDWR), 0);
+    assert_int_equal(rshutdown(p.b, SHUT_RDWR), 0);
+    await(p.a, POLLIN);
+    FD_ZERO(&set);
+    FD_SET(p.a, &set);
+    begin = start();
+    assert_int_equal(rselect(p.a + 1, NULL, NULL, &set, &t), 0);
+    took(&begin, SHORT_MS);
+    close_pair(&p);
+}
+
+/* Rows without a descriptor do not count to what a process may poll, nor does a process need one
+ * more descriptor to sleep. */
+static void test_few_descriptors(void **state)
+{
+    struct rlimit before, few;
+    struct pollfd fds[64];
+    struct timespec begin;
+    int used[256], n = 0;
+    struct pair p;
+    char byte;
+
+    make_pair(&p, 0, 0);
+    for (unsigned i = 0; i < 64; i++)
+        fds[i] = (struct pollfd){.fd = i ? -1 : p.a, .events = POLLIN, .revents = 1};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){64, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_int_equal(rpoll(fds, 64, 0), 0);
+    while (n < 256 && (used[n] = dup(0)) >= 0)
+        n++;
+    assert_true(n < 256);
+    begin = start();
+    assert_int_equal(rpoll(fds, 64, SHORT_MS), 0);
+    took(&begin, SHORT_MS);
+    assert_int_equal(fds[63].revents, 0);
+    set_timeout(p.a, SO_RCVTIMEO, SHORT_MS);
+    fails_with(rrecv(p.a, &byte, 1, 0), EAGAIN);
+    assert_int_equal(rsend(p.b, "x", 1, 0), 1);
+    assert_int_equal(rpoll(fds, 64, WAIT_MS), 1);
+    assert_int_equal(rrecv(p.a, &byte, 1, 0), 1);
+    while (n > 0)
+        close(used[--n]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_few_descriptors), /* before the thread has slept */
+        cmocka_unit_test(test_event_of_another_thread),
+        cmocka_unit_test(test_two_wait_for_datagrams),
+        cmocka_unit_test(test_timeout_behind_another),
+        cmocka_unit_test(test_child_of_threads),
+        cmocka_unit_test(test_accept_timeout),
+        cmocka_unit_test(test_connect_timeout),
+        cmocka_unit_test(test_refused_later),
+        cmocka_unit_test(test_close_while_connecting),
+        cmocka_unit_test(test_shut_reading),
+        cmocka_unit_test(test_pieces_count),
+        cmocka_unit_test(test_select_exceptions),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
