@@ -256,6 +256,25 @@ static void test_refused_later(void **state)
     assert_int_equal(rclose(s), 0);
 }
 
+/* The next attempt leaves from where the program has bound the socket. */
+static void test_bound_and_refused(void **state)
+{
+    struct sockaddr_in in = here(29999), before, after;
+    socklen_t length = sizeof(before);
+    int s = make_socket(0, 0);
+
+    before = here(0);
+    assert_int_equal(rbind(s, (struct sockaddr *)&before, sizeof(before)), 0);
+    assert_int_equal(rgetsockname(s, (struct sockaddr *)&before, &length), 0);
+    assert_true(before.sin_port != 0);
+    for (unsigned i = 0; i < 2; i++) {
+        fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), ECONNREFUSED);
+        assert_int_equal(rgetsockname(s, (struct sockaddr *)&after, &length), 0);
+        assert_int_equal(after.sin_port, before.sin_port);
+    }
+    assert_int_equal(rclose(s), 0);
+}
+
 static void *connect_here(void *arg)
 {
     struct sockaddr_in in = here(port);
@@ -381,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_accept_timeout),
         cmocka_unit_test(test_connect_timeout),
         cmocka_unit_test(test_refused_later),
+        cmocka_unit_test(test_bound_and_refused),
         cmocka_unit_test(test_close_while_connecting),
         cmocka_unit_test(test_shut_reading),
         cmocka_unit_test(test_pieces_count),

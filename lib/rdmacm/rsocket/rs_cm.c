@@ -256,11 +256,15 @@ void rs_stream_cm(struct rs_stream *s)
 
 /* ---- rconnect ---- */
 
-/* After a failure: with an id that has not been used. */
+/* After a failure: with an id that has not been used, at the program's address if it has one. */
 static int renew_id(struct rs_stream *s)
 {
+    struct sockaddr_storage local = {0};
     struct rdma_cm_id *id;
 
+    if (s->bound)
+        memcpy(&local, rdma_get_local_addr(s->id),
+               rs_addr_size(rdma_get_local_addr(s->id)->sa_family));
     if (rdma_create_id(s->channel, &id, NULL, RDMA_PS_TCP))
         return -errno;
     rs_stream_release(s);
@@ -268,7 +272,7 @@ static int renew_id(struct rs_stream *s)
     s->id = id;
     s->state = RS_INIT;
     rs_apply_options(&s->rs);
-    return 0;
+    return s->bound && rdma_bind_addr(id, (struct sockaddr *)&local) ? -errno : 0;
 }
 
 static bool connect_done(struct rsocket *rs)

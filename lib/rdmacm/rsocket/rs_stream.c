@@ -76,6 +76,7 @@ static int stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_
     if (rdma_bind_addr(s->id, (struct sockaddr *)(uintptr_t)addr))
         return -errno;
     s->state = RS_BOUND;
+    s->bound = true;
     return 0;
 }
 

@@ -53,6 +53,7 @@ struct rs_stream {
     struct rdma_cm_id *id;
     enum rs_state state;
     unsigned tries;                              /* of resolving */
+    bool bound;                                  /* by the program */
     struct sockaddr_storage peer;                /* of rconnect */
     struct rs_request *requests, **requests_end; /* of listeners */
     unsigned requests_count;
