@@ -467,6 +467,86 @@ static void test_epoll_changes(void **state)
     close_pair(&p);
 }
 
+static void add_to(int set, int fd, uint64_t data)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.u64 = data};
+
+    assert_int_equal(repoll_ctl(set, EPOLL_CTL_ADD, fd, &e), 0);
+}
+
+static void *late_close(void *arg)
+{
+    usleep(30000);
+    rclose(*(int *)arg);
+    return NULL;
+}
+
+/* A server that closes, and never deletes: what is closed has no events, and its number is free. */
+static void test_epoll_closed(void **state)
+{
+    int set = repoll_create(0);
+    struct epoll_event got[4];
+    struct timespec begin;
+    pthread_t thread;
+    struct pair p;
+
+    for (unsigned round = 0; round < 4; round++) {
+        make_pair(&p, 0, 0);
+        add_to(set, p.b, round);
+        assert_int_equal(rsend(p.a, "x", 1, 0), 1);
+        assert_int_equal(repoll_wait(set, got, 4, WAIT_MS), 1);
+        assert_int_equal(got[0].data.u64, round);
+        if (round % 2) { /* under a wait, or before it */
+            pthread_create(&thread, NULL, late_close, &p.b);
+            while (repoll_wait(set, got, 4, 60))
+                assert_int_equal(got[0].events, EPOLLIN);
+            pthread_join(thread, NULL);
+        } else {
+            assert_int_equal(rclose(p.b), 0);
+            clock_gettime(CLOCK_MONOTONIC, &begin);
+            assert_int_equal(repoll_wait(set, got, 4, 30), 0);
+            assert_true(elapsed_ms(&begin) >= 30);
+        }
+        fails_with(repoll_ctl(set, EPOLL_CTL_DEL, p.b, NULL), EBADF);
+        assert_int_equal(rclose(p.a), 0);
+        assert_int_equal(rclose(p.listener), 0);
+    }
+    assert_int_equal(rclose(set), 0);
+}
+
+/* A number that is used again is a new row, and not the old one. */
+static void test_epoll_reused(void **state)
+{
+    int set = repoll_create(0), old = make_socket(0, 0), pipes[2];
+    struct epoll_event e = {.events = EPOLLOUT}, got[4];
+
+    add_to(set, old, 1);
+    assert_int_equal(rclose(old), 0);
+    assert_int_equal(make_socket(0, 0), old); /* has EPOLLHUP */
+    assert_int_equal(repoll_wait(set, got, 4, 0), 0);
+    fails_with(repoll_ctl(set, EPOLL_CTL_MOD, old, &e), ENOENT);
+    add_to(set, old, 2);
+    assert_int_equal(rclose(old), 0);
+    assert_int_equal(make_socket(0, 0), old);
+    add_to(set, old, 3);
+    assert_int_equal(repoll_wait(set, got, 4, WAIT_MS), 1);
+    assert_int_equal(got[0].data.u64, 3);
+    assert_int_equal(rclose(old), 0);
+    for (uint64_t round = 0; round < 3; round++) { /* no rsocket, by the same number */
+        assert_int_equal(pipe(pipes), 0);
+        assert_int_equal(pipes[0], old);
+        add_to(set, old, round);
+        assert_int_equal(write(pipes[1], "p", 1), 1);
+        assert_int_equal(repoll_wait(set, got, 4, WAIT_MS), 1);
+        assert_int_equal(got[0].data.u64, round);
+        close(pipes[0]);
+        close(pipes[1]);
+        if (round == 1)
+            assert_int_equal(repoll_wait(set, got, 4, 0), 0);
+    }
+    assert_int_equal(rclose(set), 0);
+}
+
 /* ---- options ---- */
 
 static void test_options(void **state)
@@ -663,6 +743,8 @@ int main(void)
         cmocka_unit_test(test_poll_mixed),
         cmocka_unit_test(test_epoll),
         cmocka_unit_test(test_epoll_changes),
+        cmocka_unit_test(test_epoll_closed),
+        cmocka_unit_test(test_epoll_reused),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_late_options),
         cmocka_unit_test(test_child_closes),

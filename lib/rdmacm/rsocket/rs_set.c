@@ -3,6 +3,9 @@
  * Sets of descriptors to wait for (repoll_create). A set is a list of rows, and its descriptor an
  * eventfd that a change makes readable: threads that wait then take the list anew. A wait looks at
  * all rows. Edges are not told apart: EPOLLET is taken for level-triggered.
+ *
+ * A closed descriptor leaves a set, as with epoll: a row is compared with what its descriptor is,
+ * when the row has events and when the program changes it. Rows without events cost nothing.
  */
 #include "rs_set.h"
 
@@ -11,6 +14,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common.h"
@@ -19,8 +23,17 @@
 #define NOTIFIED  (EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLRDNORM | EPOLLWRNORM)
 #define ROWS_STEP 32
 
+/* What a descriptor is: an rsocket or a set, or else a file of the kernel. */
+struct identity {
+    uint64_t serial; /* 0: a file */
+    dev_t device;
+    ino_t inode;
+};
+
 struct row {
     int fd;
+    struct identity is;
+    unsigned added; /* the version of the rows that it came with */
     struct epoll_event event;
     bool spent; /* EPOLLONESHOT, and it was reported */
 };
@@ -78,7 +91,27 @@ static struct rs_set *get(int fd)
     return object ? container_of(object, struct rs_set, object) : NULL;
 }
 
-/* ---- changes ---- */
+/* ---- rows ---- */
+
+/* Eventfds and the like share an inode: such a row stays when the number is used again for one. */
+static struct identity identify(int fd)
+{
+    struct identity is = {.serial = rs_table_serial(fd)};
+    struct stat st;
+
+    if (!is.serial && !fstat(fd, &st)) {
+        is.device = st.st_dev;
+        is.inode = st.st_ino;
+    }
+    return is;
+}
+
+static bool is_stale(const struct row *row)
+{
+    struct identity is = identify(row->fd);
+
+    return is.serial != row->is.serial || is.device != row->is.device || is.inode != row->is.inode;
+}
 
 static struct row *find(struct rs_set *s, int fd)
 {
@@ -86,6 +119,11 @@ static struct row *find(struct rs_set *s, int fd)
         if (s->rows[i].fd == fd)
             return &s->rows[i];
     return NULL;
+}
+
+static void drop(struct rs_set *s, struct row *row)
+{
+    *row = s->rows[--s->n];
 }
 
 static int add(struct rs_set *s, int fd, const struct epoll_event *event)
@@ -98,26 +136,33 @@ static int add(struct rs_set *s, int fd, const struct epoll_event *event)
         s->rows = rows;
         s->room += ROWS_STEP;
     }
-    s->rows[s->n++] = (struct row){fd, *event, false};
+    s->rows[s->n++] = (struct row){fd, identify(fd), s->version, *event, false};
     return 0;
 }
+
+/* ---- changes ---- */
 
 static int change(struct rs_set *s, int op, int fd, const struct epoll_event *event)
 {
     struct row *row = find(s, fd);
 
+    if (row && is_stale(row)) {
+        drop(s, row);
+        row = NULL;
+    }
     switch (op) {
     case EPOLL_CTL_ADD:
         return row ? -EEXIST : add(s, fd, event);
     case EPOLL_CTL_MOD:
         if (!row)
             return -ENOENT;
-        *row = (struct row){fd, *event, false};
+        row->event = *event;
+        row->spent = false;
         return 0;
     case EPOLL_CTL_DEL:
         if (!row)
             return -ENOENT;
-        *row = s->rows[--s->n];
+        drop(s, row);
         return 0;
     default:
         return -EINVAL;
@@ -133,7 +178,7 @@ int rs_set_ctl(int set, int op, int fd, const struct epoll_event *event)
         return fcntl(set, F_GETFD) < 0 ? -EBADF : -EINVAL;
     if (set == fd)
         err = -EINVAL;
-    else if (fcntl(fd, F_GETFD) < 0 && op != EPOLL_CTL_DEL)
+    else if (fcntl(fd, F_GETFD) < 0)
         err = -EBADF;
     else if (!event && op != EPOLL_CTL_DEL)
         err = -EFAULT;
@@ -170,49 +215,90 @@ bool rs_set_close(int fd)
 
 /* ---- waiting ---- */
 
+/* Rows as a wait has begun with them. They may change before it ends. */
+struct view {
+    int n;
+    struct pollfd *fds;
+    unsigned *added; /* of each row */
+};
+
+/* With lock. */
+static int view_init(struct view *v, const struct rs_set *s)
+{
+    v->n = s->n;
+    v->fds = calloc((size_t)s->n + 1, sizeof(*v->fds));
+    v->added = calloc((size_t)s->n + 1, sizeof(*v->added));
+    if (!v->fds || !v->added) {
+        free(v->fds);
+        free(v->added);
+        return -ENOMEM;
+    }
+    for (int i = 0; i < v->n; i++) {
+        const struct row *row = &s->rows[i];
+
+        v->fds[i].fd = row->spent ? -1 : row->fd;
+        v->fds[i].events = (short)(row->event.events & NOTIFIED);
+        v->added[i] = row->added;
+    }
+    return 0;
+}
+
+static void view_fini(struct view *v)
+{
+    free(v->fds);
+    free(v->added);
+}
+
+/* The row that these events are of, or NULL: it has left the set, or leaves it now. */
+static struct row *row_of(struct rs_set *s, const struct view *v, int at)
+{
+    struct row *row = find(s, v->fds[at].fd);
+
+    if (!row || row->added != v->added[at] || row->spent)
+        return NULL;
+    if (v->fds[at].revents & POLLNVAL || is_stale(row)) {
+        drop(s, row);
+        return NULL;
+    }
+    return row;
+}
+
 /* The bits of poll(2) are those of epoll. */
-static int report(struct rs_set *s, const struct pollfd *fds, int n, struct epoll_event *events,
-                  int max)
+static int report(struct rs_set *s, const struct view *v, struct epoll_event *events, int max)
 {
     int count = 0, at = 0;
 
-    for (int i = 0; i < n && count < max; i++) {
+    for (int i = 0; i < v->n && count < max; i++) {
         struct row *row;
 
-        at = (s->first + i) % n;
-        row = fds[at].revents ? find(s, fds[at].fd) : NULL; /* the rows may have changed */
-        if (!row || row->spent)
+        at = (s->first + i) % v->n;
+        row = v->fds[at].revents ? row_of(s, v, at) : NULL;
+        if (!row)
             continue;
-        events[count++] = (struct epoll_event){(uint32_t)fds[at].revents, row->event.data};
+        events[count++] = (struct epoll_event){(uint32_t)v->fds[at].revents, row->event.data};
         row->spent = row->event.events & EPOLLONESHOT;
     }
-    s->first = n ? (at + 1) % n : 0;
+    s->first = v->n ? (at + 1) % v->n : 0;
     return count;
 }
 
 /* Waits once for the rows as they are now. With lock, which is released. */
 static int wait_once(struct rs_set *s, struct epoll_event *events, int max, int timeout_ms)
 {
-    struct pollfd *fds = calloc((size_t)s->n + 1, sizeof(*fds));
-    int n = s->n, found;
+    struct view v;
+    int found = view_init(&v, s);
 
-    if (!fds)
-        return -ENOMEM;
-    for (int i = 0; i < n; i++) {
-        const struct row *row = &s->rows[i];
-
-        fds[i].fd = row->spent ? -1 : row->fd;
-        fds[i].events = (short)(row->event.events & NOTIFIED);
-    }
+    if (found)
+        return found;
     s->waiting++;
     pthread_mutex_unlock(&s->lock);
-    found = rs_poll(fds, (nfds_t)n, timeout_ms, s->object.fd);
+    found = rs_poll(v.fds, (nfds_t)v.n, timeout_ms, s->object.fd);
     pthread_mutex_lock(&s->lock);
     if (!--s->waiting && !s->closed) /* the last one has seen it */
         rs_wake_drain(s->object.fd);
     if (found > 0)
-        found = report(s, fds, n, events, max);
-    free(fds);
+        found = report(s, &v, events, max);
+    view_fini(&v);
     return found;
 }
 

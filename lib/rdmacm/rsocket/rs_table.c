@@ -60,6 +60,7 @@ static int make_page(int fd)
 
 int rs_table_add(struct rs_object *object)
 {
+    static atomic_uint_fast64_t last;
     int fd = object->fd;
 
     if (fd < 0 || fd >= PAGES * PAGE_FDS)
@@ -68,6 +69,7 @@ int rs_table_add(struct rs_object *object)
     if (!place_of(fd) && make_page(fd))
         return -ENOMEM;
     atomic_init(&object->refs, 1);
+    object->serial = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
     pthread_mutex_lock(lock_of(fd));
     *place_of(fd) = object;
     pthread_mutex_unlock(lock_of(fd));
@@ -88,6 +90,19 @@ struct rs_object *rs_table_get(int fd, enum rs_kind kind)
         object = NULL;
     pthread_mutex_unlock(lock_of(fd));
     return object;
+}
+
+uint64_t rs_table_serial(int fd)
+{
+    struct rs_object **place = place_of(fd);
+    uint64_t serial;
+
+    if (!place)
+        return 0;
+    pthread_mutex_lock(lock_of(fd));
+    serial = *place ? (*place)->serial : 0;
+    pthread_mutex_unlock(lock_of(fd));
+    return serial;
 }
 
 static void visit_at(int fd, void (*visit)(struct rs_object *object, void *arg), void *arg)

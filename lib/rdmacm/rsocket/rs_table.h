@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum rs_kind {
     RS_SOCKET,
@@ -14,6 +15,7 @@ enum rs_kind {
 struct rs_object {
     int fd;
     enum rs_kind kind;
+    uint64_t serial;                           /* descriptors are used again, these numbers not */
     atomic_uint refs;                          /* the table's is one */
     void (*destroy)(struct rs_object *object); /* when the last reference is gone */
 };
@@ -23,6 +25,9 @@ int rs_table_add(struct rs_object *object);
 
 /* An object of this kind with one more reference, or NULL. */
 struct rs_object *rs_table_get(int fd, enum rs_kind kind);
+
+/* The serial number of a descriptor's object, or 0: there is none. */
+uint64_t rs_table_serial(int fd);
 
 /* Calls `visit` for each object, which has one more reference then, unless another thread is at its
  * descriptor. */
