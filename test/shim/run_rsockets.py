@@ -5,6 +5,7 @@
 usage: run_rsockets.py --build DIR --listening LIBRARY [--only NAME] TEST..."""
 import argparse
 import os
+import subprocess
 import sys
 import time
 
@@ -116,6 +117,16 @@ def own_tests(daemon, program):
         raise kit.Failure(f"{bad[0][0]}:\n" + "\n".join(bad[0][1]))
 
 
+def without_memory(daemon, program):
+    """The queue pair of the first raccept, which is the second one after its peer's, finds no memory."""
+    fault = [daemon.build.uroce, "fault", "--socket", daemon.socket]
+    subprocess.run([*fault, "add", *"fail create_qp ENOMEM nth 2 count 1".split()], check=True, stdout=subprocess.DEVNULL)
+    try:
+        own_tests(daemon, program)
+    finally:
+        subprocess.run([*fault, "remove", "all"], check=True, stdout=subprocess.DEVNULL)
+
+
 def left_over(daemon):
     """What the programs made is gone with them."""
     kit.wait_until(lambda: not daemon.show("qps"), 10, "no queue pair")
@@ -126,14 +137,16 @@ def main():
     options.add_argument("--build", required=True)
     options.add_argument("--listening", required=True, help="the module that tells when a program listens")
     options.add_argument("--only", default="", help="points whose names contain this")
-    options.add_argument("tests", nargs="+", help="the own tests")
+    options.add_argument("tests", nargs="+", help="the own tests: programs")
     arguments = options.parse_args()
     kit.die_on_signals()
     build, folder, listening = kit.Build(arguments.build), kit.scratch_folder(), os.path.abspath(arguments.listening)
     daemon = kit.Daemon(build, folder)
     pairs = Pairs(daemon, listening)
     points = [(name, lambda point=point: point(pairs)) for name, point in POINTS]
-    own = [(os.path.basename(test), lambda test=test: own_tests(daemon, test)) for test in arguments.tests]
+    tests = {os.path.basename(test): test for test in arguments.tests}
+    own = [(name, lambda test=test: own_tests(daemon, test)) for name, test in tests.items()]
+    own.append(("test_rsocket_limit, without memory", lambda: without_memory(daemon, tests["test_rsocket_limit"])))
     points = own + points + [
         ("nothing is left", lambda: left_over(daemon)),
         ("a stream whose daemon ends", lambda: daemon_ends(build, folder, listening)),

@@ -11,6 +11,9 @@
 
 #define CLOSE_MS \
     10000 /* what was sent reaches the peer's memory until then, unless the peer hangs */
+/* A stream has 5 descriptors; the first one of a process brings 4 of the library's along; some are
+ * open for a moment only. */
+#define ACCEPT_FDS 12
 
 static const struct rs_ops stream_ops;
 
@@ -80,6 +83,16 @@ static int stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_
     return 0;
 }
 
+/* A listener of all addresses has no device, and a request whose device cannot be opened is lost.
+ * So all are opened now, while there are descriptors. */
+static void open_devices(const struct rs_stream *s)
+{
+    struct ibv_context **list = s->id->verbs ? NULL : rdma_get_devices(NULL);
+
+    if (list)
+        rdma_free_devices(list);
+}
+
 int rs_stream_listen(struct rsocket *rs, int backlog)
 {
     struct rs_stream *s = rs_stream_of(rs);
@@ -97,6 +110,7 @@ int rs_stream_listen(struct rsocket *rs, int backlog)
     if (rdma_listen(s->id, backlog))
         return -errno;
     s->state = RS_LISTENING;
+    open_devices(s);
     return 0;
 }
 
@@ -117,39 +131,106 @@ static int answer(struct rs_stream *s)
     return rdma_accept(s->id, &param) ? -errno : 0;
 }
 
-/* The socket of a request, or a negative errno; the request's id is used up. */
-static int accept_request(struct rsocket *listener, struct rs_request *r, struct rs_stream **made)
+/* What may succeed later: the request stays in the queue, as with accept(2). */
+static bool is_shortage(int err)
 {
-    struct rdma_event_channel *channel = rdma_create_event_channel();
-    struct rs_stream *s = NULL;
-    int err = channel ? 0 : -errno;
+    return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
+}
 
-    if (!err && rdma_migrate_id(r->id, channel))
-        err = -errno;
-    if (!err)
-        err = make(listener->family, listener, channel, r->id, &s);
-    if (err) {
-        rdma_reject(r->id, NULL, 0);
-        rdma_destroy_id(r->id);
-        if (channel)
-            rdma_destroy_event_channel(channel);
-        return err;
+/*
+ * Whether the process may have as many more descriptors as a stream needs. A reply of the daemon
+ * whose descriptors find no room would end the connection to the daemon.
+ */
+static int check_room(int fd)
+{
+    int copies[ACCEPT_FDS], n = 0, err = 0;
+
+    while (!err && n < ACCEPT_FDS) {
+        copies[n] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (copies[n] < 0)
+            err = -errno;
+        else
+            n++;
     }
+    while (n)
+        close(copies[--n]);
+    return err;
+}
+
+static int make_for(struct rsocket *listener, struct rdma_cm_id *id, struct rs_stream **made)
+{
+    int err = check_room(listener->object.fd);
+    struct rdma_event_channel *channel;
+
+    if (err)
+        return err;
+    channel = rdma_create_event_channel();
+    if (!channel)
+        return -errno;
+    err = make(listener->family, listener, channel, id, made);
+    if (err)
+        rdma_destroy_event_channel(channel);
+    return err;
+}
+
+/* The socket of a request, with all that can be wanting. The request's id is still the listener's:
+ * after an error it is as before. */
+static int prepare(struct rsocket *listener, const struct rs_request *r, struct rs_stream **made)
+{
+    struct rs_stream *s;
+    int err = make_for(listener, r->id, &s);
+
+    if (err)
+        return err;
     err = rs_stream_open(s);
     if (!err)
         err = rs_stream_greet(s, &r->hello);
     if (!err)
-        err = answer(s);
-    else
-        rdma_reject(s->id, NULL, 0);
-    if (!err)
         err = rs_table_add(&s->rs.object);
     if (err) {
-        s->rs.ops->destroy(&s->rs);
+        rs_stream_release(s);
+        rdma_destroy_event_channel(s->channel);
+        rs_fini(&s->rs);
+        free(s);
         return err;
     }
     *made = s;
     return 0;
+}
+
+/* Takes over the request's id, and the socket after an error. */
+static int confirm(struct rs_stream *s)
+{
+    int err;
+
+    pthread_mutex_lock(&s->rs.lock);
+    err = rdma_migrate_id(s->id, s->channel) ? -errno : 0;
+    if (err)
+        rdma_reject(s->id, NULL, 0);
+    else
+        err = answer(s);
+    pthread_mutex_unlock(&s->rs.lock);
+    if (err && rs_table_remove(&s->rs.object))
+        rs_put(&s->rs);
+    return err;
+}
+
+static int refuse(struct rdma_cm_id *id, int err)
+{
+    rdma_reject(id, NULL, 0);
+    rdma_destroy_id(id);
+    return err;
+}
+
+static void remove_first(struct rs_stream *listener)
+{
+    struct rs_request *r = listener->requests;
+
+    listener->requests = r->next;
+    listener->requests_count--;
+    if (!listener->requests)
+        listener->requests_end = &listener->requests;
+    free(r);
 }
 
 static bool request_waits(struct rsocket *rs)
@@ -180,13 +261,12 @@ int rs_stream_accept(struct rsocket *rs, int flags, struct sockaddr_storage *pee
         return err ? -err : -EINVAL;
     }
     r = s->requests;
-    s->requests = r->next;
-    s->requests_count--;
-    if (!s->requests)
-        s->requests_end = &s->requests;
     memcpy(peer, rdma_get_peer_addr(r->id), rs_addr_size(rdma_get_peer_addr(r->id)->sa_family));
-    err = accept_request(rs, r, &child);
-    free(r);
+    err = prepare(rs, r, &child);
+    if (is_shortage(err))
+        return err;
+    err = err ? refuse(r->id, err) : confirm(child);
+    remove_first(s);
     return err ? err : child->rs.object.fd;
 }
 
