@@ -69,7 +69,6 @@ struct failed_copy {
     uint32_t len, key;
     int32_t status;
     bool out;
-    unsigned tag;
 };
 
 struct mcast_member;
@@ -109,7 +108,7 @@ struct engine {
     struct engine_counters counters;
     struct trace trace;
     struct incidents incidents;
-    struct failed_copy failed_copy; /* the last one */
+    struct failed_copy failed_copy[FRAME_BURST]; /* by tag; len 0: none that is not told of */
 
     struct resp_store *store[ENGINE_REORDER_MAX];
     struct kept_room *room_free; /* for payloads of what is kept: resp_store.c */

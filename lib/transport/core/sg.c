@@ -139,15 +139,17 @@ static void charge_calls(struct engine *e, bool out)
     }
 }
 
+/* Raw packets have no incident. */
 static __attribute__((cold)) void note_failed(struct engine *e, const struct mem_io *io, bool out)
 {
-    e->failed_copy = (struct failed_copy){
+    if (io->tag >= ARRAY_SIZE(e->failed_copy))
+        return;
+    e->failed_copy[io->tag] = (struct failed_copy){
         .addr = io->addr - io->mr->addr + io->mr->iova,
         .len = io->len,
         .key = atomic_load_explicit(&io->mr->key, memory_order_relaxed),
         .status = io->status,
         .out = out,
-        .tag = (unsigned)io->tag,
     };
 }
 

@@ -58,8 +58,7 @@ bool why_local_access(struct engine *e, const struct qp *qp, uint32_t pd, const 
 /* Memory is not there; its address, if it is known. */
 struct why why_memory_gone(enum why_side side, uint64_t addr, uint64_t len, uint32_t key);
 /* The same of a copy that has failed; tag: its job. */
-WHY_COLD void why_copy_fault(const struct engine *e, struct qp *qp, enum why_side side,
-                             unsigned tag);
+WHY_COLD void why_copy_fault(struct engine *e, struct qp *qp, enum why_side side, unsigned tag);
 /* Adds what a key is that is to be invalidated. */
 WHY_COLD void why_invalidate(const struct engine *e, const struct qp *qp, uint32_t key,
                              struct why *out);

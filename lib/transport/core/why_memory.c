@@ -114,14 +114,15 @@ struct why why_memory_gone(enum why_side side, uint64_t addr, uint64_t len, uint
     return why_of(CAUSE_local_memory_gone, side, addr, len, key);
 }
 
-void why_copy_fault(const struct engine *e, struct qp *qp, enum why_side side, unsigned tag)
+void why_copy_fault(struct engine *e, struct qp *qp, enum why_side side, unsigned tag)
 {
-    const struct failed_copy *c = &e->failed_copy;
-    bool known = c->tag == tag && c->out == (side != WHY_REMOTE_SOURCE);
+    struct failed_copy *c = &e->failed_copy[tag];
+    bool known = c->len && c->out == (side != WHY_REMOTE_SOURCE);
 
     qp->why.found =
         known ? why_memory_gone(side, c->addr, c->len, c->key) : why_memory_gone(side, 0, 0, 0);
     qp->why.found.detail[4] = known && c->status == -ESRCH;
+    c->len = 0;
     qp->why.found_of = FAULT_MEMORY;
 }
 

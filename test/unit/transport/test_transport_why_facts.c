@@ -38,7 +38,7 @@ static const struct incident *incident(struct fixture *f, unsigned node)
     return f->seen;
 }
 
-static void write_to(struct fixture *f, uint32_t rkey, uint64_t at)
+static void post_write(struct fixture *f, uint32_t rkey, uint64_t at)
 {
     struct sge sge = kit_sge(f->from, 0, 64);
     struct kit_send wr = {.wr_id = 1,
@@ -50,6 +50,11 @@ static void write_to(struct fixture *f, uint32_t rkey, uint64_t at)
                           .num_sge = 1};
 
     assert_int_equal(kit_post_send(f->a, &wr), 0);
+}
+
+static void write_to(struct fixture *f, uint32_t rkey, uint64_t at)
+{
+    post_write(f, rkey, at);
     kit_ring(f->a);
 }
 
@@ -239,6 +244,25 @@ static void test_memory_gone(void **state)
     kit_destroy(f.k);
 }
 
+/* Of a burst whose copies all fail the incident has the first one. */
+static void test_all_memory_gone(void **state)
+{
+    struct fixture f;
+    const struct incident *i;
+
+    begin(&f, NULL, ACCESS, KIT_MR_COPY);
+    kit_mr_fault(f.to, 0, 4 * 64, -ESRCH);
+    for (unsigned k = 0; k < 4; k++)
+        post_write(&f, f.to->region.key, kit_va(f.to, k * 64));
+    kit_ring(f.a);
+    i = incident(&f, 1);
+    assert_int_equal(i->cause, CAUSE_local_memory_gone);
+    assert_int_equal(i->detail[1], kit_va(f.to, 0));
+    assert_int_equal(i->detail[2], 64);
+    assert_int_equal(i->detail[4], 1);
+    kit_destroy(f.k);
+}
+
 /* Packets that the host has dropped as they were sent are why the peer is silent. */
 static void test_dropped_as_sent(void **state)
 {
@@ -268,6 +292,7 @@ int main(void)
         cmocka_unit_test(test_rights_and_range),
         cmocka_unit_test(test_invalidate),
         cmocka_unit_test(test_memory_gone),
+        cmocka_unit_test(test_all_memory_gone),
         cmocka_unit_test(test_dropped_as_sent),
     };
 
