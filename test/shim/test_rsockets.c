@@ -726,6 +726,31 @@ static void test_datagrams(void **state)
     assert_int_equal(rclose(b), 0);
 }
 
+/* What did not fit is told in msg_flags, of datagrams by UDP (the first) and by queue pairs. */
+static void test_truncated(void **state)
+{
+    int a = rsocket(AF_INET, SOCK_DGRAM, 0), b = make_listener(SOCK_DGRAM);
+    struct sockaddr_in to = here(port);
+    char in[10];
+
+    for (int i = 0; i < 60; i++) {
+        struct iovec pieces[2] = {{in, 2}, {in + 2, i % 3 ? 2 : 8}};
+        struct msghdr m = {.msg_iov = pieces, .msg_iovlen = 2, .msg_flags = -1};
+        int flags = i % 3 == 1 ? MSG_TRUNC : 0;
+
+        assert_int_equal(rsendto(a, "0123456789", 10, 0, (struct sockaddr *)&to, sizeof(to)), 10);
+        assert_true(await(b, POLLIN) & POLLIN);
+        assert_int_equal(rrecvmsg(b, &m, flags | MSG_PEEK), i % 3 == 2 ? 4 : 10);
+        assert_int_equal(m.msg_flags, i % 3 ? MSG_TRUNC : 0);
+        m.msg_flags = -1;
+        assert_int_equal(rrecvmsg(b, &m, flags), i % 3 == 2 ? 4 : 10);
+        assert_int_equal(m.msg_flags, i % 3 ? MSG_TRUNC : 0);
+        assert_memory_equal(in, "0123456789", i % 3 ? 4 : 10);
+    }
+    assert_int_equal(rclose(a), 0);
+    assert_int_equal(rclose(b), 0);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -751,6 +776,7 @@ int main(void)
         cmocka_unit_test(test_exit_keeps_bytes),
         cmocka_unit_test(test_iomap),
         cmocka_unit_test(test_datagrams),
+        cmocka_unit_test(test_truncated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,6 +153,28 @@ EXPORT int rclose(int socket)
 
 /* ---- data ---- */
 
+/* A datagram that is longer than the pieces says so in msg_flags. */
+static ssize_t receive_message(struct rsocket *rs, struct msghdr *msg, int flags,
+                               struct sockaddr_storage *from)
+{
+    int pieces = (int)msg->msg_iovlen;
+    size_t room;
+    ssize_t n;
+
+    if (is_stream(rs)) {
+        n = rs->ops->recv(rs, msg->msg_iov, pieces, flags, from);
+        if (n >= 0)
+            msg->msg_flags = 0;
+        return n;
+    }
+    n = rs->ops->recv(rs, msg->msg_iov, pieces, flags | MSG_TRUNC, from);
+    if (n < 0)
+        return n;
+    room = rs_iov_size(msg->msg_iov, pieces);
+    msg->msg_flags = (size_t)n > room ? MSG_TRUNC : 0;
+    return msg->msg_flags && !(flags & MSG_TRUNC) ? (ssize_t)room : n;
+}
+
 EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 {
     struct rsocket *rs = get(socket);
@@ -161,13 +183,12 @@ EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 
     if (!rs)
         return -1;
-    n = rs->ops->recv(rs, msg->msg_iov, (int)msg->msg_iovlen, flags, &from);
+    n = receive_message(rs, msg, flags, &from);
     rs_put(rs);
     if (n >= 0) {
         if (msg->msg_name)
             give_addr(&from, msg->msg_name, &msg->msg_namelen);
         msg->msg_controllen = 0;
-        msg->msg_flags = 0;
     }
     return result(n);
 }
