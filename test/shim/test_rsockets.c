@@ -726,6 +726,71 @@ static void test_datagrams(void **state)
     assert_int_equal(rclose(b), 0);
 }
 
+static struct sockaddr_in6 mapped(uint16_t number)
+{
+    struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_port = htons(number)};
+
+    assert_int_equal(inet_pton(AF_INET6, "::ffff:127.0.0.1", &in.sin6_addr), 1);
+    return in;
+}
+
+static void take_from(int s, bool six, struct sockaddr_storage *from)
+{
+    struct sockaddr_in6 in6 = mapped(0);
+    socklen_t length = sizeof(*from);
+    char byte;
+
+    assert_true(await(s, POLLIN) & POLLIN);
+    assert_int_equal(rrecvfrom(s, &byte, 1, 0, (struct sockaddr *)from, &length), 1);
+    assert_int_equal(from->ss_family, six ? AF_INET6 : AF_INET);
+    assert_int_equal(length, six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+    if (six)
+        assert_memory_equal(&((struct sockaddr_in6 *)from)->sin6_addr, &in6.sin6_addr, 16);
+}
+
+/* Questions and answers, first by UDP and then by queue pairs. */
+static void check_families(int a, bool a_six, int b, bool b_six)
+{
+    struct sockaddr_storage first = {0}, from;
+    socklen_t size = b_six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(rsend(a, "q", 1, 0), 1);
+        take_from(b, b_six, &from);
+        if (!i)
+            first = from;
+        assert_memory_equal(&from, &first, b_six ? 24 : 8);
+        assert_int_equal(rsendto(b, "a", 1, 0, (struct sockaddr *)&from, size), 1);
+        take_from(a, a_six, &from);
+    }
+}
+
+/* An IPv4 peer has a mapped address for an IPv6 socket, always. */
+static void test_mapped(void **state)
+{
+    int four = make_listener(SOCK_DGRAM), six = rsocket(AF_INET6, SOCK_DGRAM, 0);
+    int client = rsocket(AF_INET6, SOCK_DGRAM, 0);
+    struct sockaddr_in6 name, any = {.sin6_family = AF_INET6}, to = mapped(port);
+    struct sockaddr_in in;
+    socklen_t length = sizeof(name);
+
+    assert_int_equal(rconnect(client, (struct sockaddr *)&to, sizeof(to)), 0);
+    check_families(client, true, four, false);
+    assert_int_equal(rgetpeername(client, (struct sockaddr *)&name, &length), 0);
+    assert_memory_equal(&name, &to, sizeof(to));
+    fails_with(rsendto(four, "n", 1, 0, (struct sockaddr *)&to, sizeof(to)), EAFNOSUPPORT);
+    assert_int_equal(rclose(client), 0);
+    client = rsocket(AF_INET, SOCK_DGRAM, 0);
+    any.sin6_port = htons(++port);
+    in = here(port);
+    assert_int_equal(rbind(six, (struct sockaddr *)&any, sizeof(any)), 0);
+    assert_int_equal(rconnect(client, (struct sockaddr *)&in, sizeof(in)), 0);
+    check_families(client, false, six, true);
+    assert_int_equal(rclose(client), 0);
+    assert_int_equal(rclose(six), 0);
+    assert_int_equal(rclose(four), 0);
+}
+
 /* What did not fit is told in msg_flags, of datagrams by UDP (the first) and by queue pairs. */
 static void test_truncated(void **state)
 {
@@ -776,6 +841,7 @@ int main(void)
         cmocka_unit_test(test_exit_keeps_bytes),
         cmocka_unit_test(test_iomap),
         cmocka_unit_test(test_datagrams),
+        cmocka_unit_test(test_mapped),
         cmocka_unit_test(test_truncated),
     };
 

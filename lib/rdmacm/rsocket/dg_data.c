@@ -56,12 +56,13 @@ static int send_udp(struct dgram *d, struct dg_peer *peer, enum rs_dgram_op op,
                     const struct iovec *iov, size_t size)
 {
     struct rs_udp_header h = {op, peer->qp->id->qp->qp_num, peer->qp->local};
+    struct sockaddr_storage to = dg_addr_given(d, &peer->addr);
     uint8_t packet[UDP_MAX];
     size_t header = rs_udp_header_write(packet, &h);
 
     rs_iov_gather(packet + header, iov, 0, size);
     if (sendto(d->rs.object.fd, packet, header + size, MSG_NOSIGNAL | MSG_DONTWAIT,
-               (const struct sockaddr *)&peer->addr, rs_addr_size(peer->addr.ss_family)) < 0)
+               (const struct sockaddr *)&to, rs_addr_size(to.ss_family)) < 0)
         return -errno;
     return 0;
 }
@@ -99,6 +100,7 @@ static void take_udp(struct dgram *d)
                 d->rs.error = errno; /* the network's answer to what was sent */
             return;
         }
+        dg_addr_plain(&from);
         receive_udp(d, &from, packet, (size_t)n);
     }
 }
@@ -153,7 +155,7 @@ static size_t take(struct dgram *d, const struct iovec *iov, size_t room, int fl
 
     rs_iov_scatter(iov, 0, m->bytes, n);
     if (from)
-        *from = m->from;
+        *from = dg_addr_given(d, &m->from);
     if (!(flags & MSG_PEEK)) {
         d->first = m->next;
         if (!d->first)
@@ -220,17 +222,16 @@ static bool send_decided(struct rsocket *rs)
 static int find_peer(struct dgram *d, const struct sockaddr *to, socklen_t length,
                      struct dg_peer **peer)
 {
-    struct sockaddr_storage addr = {0};
+    struct sockaddr_storage addr;
     int err;
 
     if (!to) {
         *peer = d->peer;
         return d->peer ? 0 : -EDESTADDRREQ;
     }
-    if (length > sizeof(addr) || length < rs_addr_size(to->sa_family))
-        return -EINVAL;
-    memcpy(&addr, to, rs_addr_size(to->sa_family));
-    err = dg_bind_any(d);
+    err = dg_addr_of(d, to, length, &addr);
+    if (!err)
+        err = dg_bind_any(d);
     return err ? err : dg_peer_get(d, &addr, peer);
 }
 

@@ -115,6 +115,7 @@ static int local_for(struct dgram *d, const struct sockaddr_storage *to,
 
     if (getsockname(d->rs.object.fd, (struct sockaddr *)local, &length))
         return -errno;
+    dg_addr_plain(local);
     return is_any(local) ? source_of(to, local) : 0;
 }
 

@@ -193,7 +193,7 @@ int dg_qp_send(struct dg_peer *peer, const struct iovec *iov, size_t size)
     return 0;
 }
 
-/* A message whose header makes no sense is dropped. */
+/* A message whose header makes no sense is dropped, as is one whose source has no form here. */
 static void receive(struct dgram *d, struct dg_qp *qp, const struct ibv_wc *wc)
 {
     uint32_t slot = (uint32_t)wc->wr_id;
@@ -202,7 +202,9 @@ static void receive(struct dgram *d, struct dg_qp *qp, const struct ibv_wc *wc)
     const uint8_t *bytes = slot_bytes(qp, slot) + DG_GRH;
     int header = rs_ud_header_read(&m->from, bytes, size);
 
-    if (header < 0) {
+    if (header >= 0)
+        dg_addr_plain(&m->from);
+    if (header < 0 || (d->rs.family == AF_INET && m->from.ss_family != AF_INET)) {
         dg_qp_repost(qp, slot);
         return;
     }

@@ -66,7 +66,7 @@ int dg_bind_any(struct dgram *d)
 static int dgram_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t length)
 {
     struct dgram *d = dg_of(rs);
-    struct sockaddr_storage to = {0};
+    struct sockaddr_storage to;
     int err = dg_bind_any(d);
 
     if (err)
@@ -75,10 +75,8 @@ static int dgram_connect(struct rsocket *rs, const struct sockaddr *addr, sockle
         d->peer = NULL;
         return 0;
     }
-    if (length > sizeof(to) || length < rs_addr_size(addr->sa_family))
-        return -EINVAL;
-    memcpy(&to, addr, rs_addr_size(addr->sa_family));
-    return dg_peer_get(d, &to, &d->peer);
+    err = dg_addr_of(d, addr, length, &to);
+    return err ? err : dg_peer_get(d, &to, &d->peer);
 }
 
 static int dgram_name(struct rsocket *rs, bool peer, struct sockaddr_storage *addr)
@@ -91,7 +89,7 @@ static int dgram_name(struct rsocket *rs, bool peer, struct sockaddr_storage *ad
         return getsockname(rs->object.fd, (struct sockaddr *)addr, &length) ? -errno : 0;
     if (!d->peer)
         return -ENOTCONN;
-    *addr = d->peer->addr;
+    *addr = dg_addr_given(d, &d->peer->addr);
     return 0;
 }
 

@@ -4,6 +4,9 @@
  * queue pair for each local address that is used. The first datagrams to a peer go by UDP with the
  * number of our queue pair; the peer answers with the number of its own, and from then on both
  * use these. All functions are called with the socket's lock held.
+ *
+ * IPv4 addresses are AF_INET in here and on the wire, also those of an AF_INET6 socket: one peer is
+ * one address. The program, and the UDP socket, get them in the socket's own family.
  */
 #ifndef UROCE_DG_SOCKET_H
 #define UROCE_DG_SOCKET_H
@@ -87,6 +90,16 @@ int dg_qp_arm(struct dg_qp *qp);
 int dg_qp_send(struct dg_peer *peer, const struct iovec *iov, size_t size);
 /* Gives a received message's slot back. */
 void dg_qp_repost(struct dg_qp *qp, uint32_t slot);
+
+/* ---- dg_addr.c ---- */
+
+/* An address of the program's: -EINVAL, or -EAFNOSUPPORT when the socket cannot have such peers. */
+int dg_addr_of(const struct dgram *d, const struct sockaddr *addr, socklen_t length,
+               struct sockaddr_storage *plain);
+/* Makes a mapped IPv4 address AF_INET. */
+void dg_addr_plain(struct sockaddr_storage *addr);
+/* In the family of the socket. */
+struct sockaddr_storage dg_addr_given(const struct dgram *d, const struct sockaddr_storage *plain);
 
 /* ---- dg_peer.c ---- */
 
