@@ -21,6 +21,7 @@
 
 #define RSOCKET_PORT 30000
 #include "rsocket_pair.h"
+#include "rsockets_restart.h"
 
 #define STREAM (3u << 20)
 
@@ -843,6 +844,8 @@ int main(void)
         cmocka_unit_test(test_datagrams),
         cmocka_unit_test(test_mapped),
         cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_one_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

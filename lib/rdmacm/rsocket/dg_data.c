@@ -4,11 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common.h"
 #include "dg_socket.h"
 
 #define UDP_BATCH  32   /* packets of one look */
 #define LOOK_CALLS 8    /* calls between looks at the UDP socket, of a program that only polls */
 #define UDP_MAX    2400 /* bytes of a packet: a message and its header */
+
+/*
+ * A peer that was started again has another queue pair, and what goes to the old one is lost. So
+ * when nothing has come from a peer for SILENT_NS, one datagram in that time goes by UDP, and its
+ * answer says which queue pair it is. A peer that only receives says that it lives, in time: its
+ * datagrams need not go by UDP then, where others would overtake them.
+ */
+#define SILENT_NS ((int64_t)NS_PER_SEC)
+#define LISTEN_NS (SILENT_NS / 2)      /* of silence, until the UDP socket is looked at */
+#define TELL_NS   (SILENT_NS * 2 / 5)  /* after which a receiver says that it lives */
+#define GLANCE_NS ((int64_t)NS_PER_MS) /* between looks that a silent peer causes */
 
 /* ---- messages that wait ---- */
 
@@ -67,6 +79,23 @@ static int send_udp(struct dgram *d, struct dg_peer *peer, enum rs_dgram_op op,
     return 0;
 }
 
+static void tell(struct dgram *d, struct dg_peer *peer, int64_t now)
+{
+    send_udp(d, peer, RS_DGRAM_CONTROL, NULL, 0);
+    peer->told = now;
+}
+
+void dg_heard(struct dgram *d, const struct sockaddr_storage *from, int64_t now)
+{
+    struct dg_peer *peer = dg_peer_find(d, from);
+
+    if (!peer)
+        return;
+    peer->heard = now;
+    if (now - peer->told > TELL_NS)
+        tell(d, peer, now);
+}
+
 static void receive_udp(struct dgram *d, const struct sockaddr_storage *from, const uint8_t *packet,
                         size_t size)
 {
@@ -77,8 +106,9 @@ static void receive_udp(struct dgram *d, const struct sockaddr_storage *from, co
     if (header < 0)
         return;
     if (!dg_peer_get(d, from, &peer)) {
+        peer->heard = rs_now_ns();
         if (h.op == RS_DGRAM_DATA)
-            send_udp(d, peer, RS_DGRAM_CONTROL, NULL, 0);
+            tell(d, peer, peer->heard);
         dg_peer_learn(d, peer, h.qpn);
     }
     if (h.op == RS_DGRAM_DATA)
@@ -235,6 +265,32 @@ static int find_peer(struct dgram *d, const struct sockaddr *to, socklen_t lengt
     return err ? err : dg_peer_get(d, &addr, peer);
 }
 
+/* Whether the UDP socket may have what this send depends on. */
+static bool must_look(struct dgram *d, const struct dg_peer *peer, int64_t now)
+{
+    if (!peer->ah)
+        return true;
+    if (now - peer->heard <= LISTEN_NS || now - d->looked <= GLANCE_NS)
+        return false;
+    d->looked = now;
+    return true;
+}
+
+static int send_to(struct dgram *d, struct dg_peer *peer, const struct iovec *iov, size_t size)
+{
+    int64_t now = rs_now_ns();
+    int err;
+
+    peer->told = now;
+    if (!peer->ah || (now - peer->heard > SILENT_NS && now - peer->asked > SILENT_NS)) {
+        peer->asked = now;
+        err = send_udp(d, peer, RS_DGRAM_DATA, iov, size);
+        if (!err || !peer->ah)
+            return err;
+    }
+    return dg_qp_send(peer, iov, size);
+}
+
 /* Peers may be forgotten while the thread sleeps, so it looks the peer up again. */
 static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t size, int flags,
                             const struct sockaddr *to, socklen_t length)
@@ -242,6 +298,7 @@ static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t siz
     int64_t deadline = rs_deadline(d->rs.options.send_timeout_ms);
     bool nonblocking = rs_nonblocking(&d->rs, flags);
     struct dg_peer *peer;
+    bool look;
     int err;
 
     for (;;) {
@@ -250,8 +307,9 @@ static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t siz
             return err;
         if (size + rs_ud_header_size(peer->qp->local.ss_family) > peer->qp->max)
             return -EMSGSIZE;
-        if (!peer->ah || !peer->qp->free_slots)
-            dg_process(&d->rs, !peer->ah);
+        look = must_look(d, peer, rs_now_ns());
+        if (look || !peer->qp->free_slots)
+            dg_process(&d->rs, look);
         if (d->write_shut || d->rs.closed)
             return -EPIPE;
         if (d->rs.error)
@@ -265,7 +323,7 @@ static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t siz
         if (err)
             return err;
     }
-    err = peer->ah ? dg_qp_send(peer, iov, size) : send_udp(d, peer, RS_DGRAM_DATA, iov, size);
+    err = send_to(d, peer, iov, size);
     return err ? err : (ssize_t)size;
 }
 

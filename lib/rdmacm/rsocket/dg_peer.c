@@ -119,18 +119,26 @@ static int local_for(struct dgram *d, const struct sockaddr_storage *to,
     return is_any(local) ? source_of(to, local) : 0;
 }
 
+struct dg_peer *dg_peer_find(const struct dgram *d, const struct sockaddr_storage *addr)
+{
+    struct dg_peer *p = d->bucket[bucket_of(addr)];
+
+    while (p && !dg_same_addr(&p->addr, addr))
+        p = p->next;
+    return p;
+}
+
 int dg_peer_get(struct dgram *d, const struct sockaddr_storage *addr, struct dg_peer **made)
 {
-    struct dg_peer **bucket = &d->bucket[bucket_of(addr)], *p;
+    struct dg_peer **bucket = &d->bucket[bucket_of(addr)], *p = dg_peer_find(d, addr);
     struct sockaddr_storage local;
     struct dg_qp *qp;
     int err;
 
-    for (p = *bucket; p; p = p->next)
-        if (dg_same_addr(&p->addr, addr)) {
-            *made = p;
-            return 0;
-        }
+    if (p) {
+        *made = p;
+        return 0;
+    }
     err = local_for(d, addr, &local);
     if (!err)
         err = dg_qp_get(d, &local, &qp);
@@ -159,13 +167,15 @@ void dg_peer_learn(struct dgram *d, struct dg_peer *p, uint32_t qpn)
 {
     struct sockaddr_storage from = p->qp->local;
 
-    if ((p->ah && p->qpn == qpn) || p->resolving)
+    if (p->ah && p->qpn == qpn)
         return;
-    if (p->ah) {
+    p->qpn = qpn;
+    if (p->resolving)
+        return;
+    if (p->ah) { /* it was started again, perhaps on another machine with its address */
         ibv_destroy_ah(p->ah);
         p->ah = NULL;
     }
-    p->qpn = qpn;
     ((struct sockaddr_in *)&from)->sin_port = 0;
     if (rdma_create_id(d->channel, &p->resolving, p, RDMA_PS_UDP)) {
         p->resolving = NULL;

@@ -194,7 +194,7 @@ int dg_qp_send(struct dg_peer *peer, const struct iovec *iov, size_t size)
 }
 
 /* A message whose header makes no sense is dropped, as is one whose source has no form here. */
-static void receive(struct dgram *d, struct dg_qp *qp, const struct ibv_wc *wc)
+static void receive(struct dgram *d, struct dg_qp *qp, const struct ibv_wc *wc, int64_t now)
 {
     uint32_t slot = (uint32_t)wc->wr_id;
     struct dg_message *m = &qp->messages[slot];
@@ -212,12 +212,14 @@ static void receive(struct dgram *d, struct dg_qp *qp, const struct ibv_wc *wc)
     m->slot = slot;
     m->bytes = bytes + header;
     m->size = size - (uint32_t)header;
+    dg_heard(d, &m->from, now);
     dg_queue(d, m);
 }
 
 void dg_qp_poll(struct dgram *d, struct dg_qp *qp)
 {
     struct ibv_wc wc[BATCH];
+    int64_t now;
     int n;
 
     if (qp->armed) {
@@ -228,11 +230,12 @@ void dg_qp_poll(struct dgram *d, struct dg_qp *qp)
     }
     do {
         n = ibv_poll_cq(qp->cq, BATCH, wc);
+        now = n > 0 ? rs_now_ns() : 0;
         for (int i = 0; i < n; i++) {
             if (!(wc[i].wr_id & IS_RECV))
                 qp->free[qp->free_slots++] = (uint32_t)wc[i].wr_id;
             else if (wc[i].status == IBV_WC_SUCCESS)
-                receive(d, qp, &wc[i]);
+                receive(d, qp, &wc[i], now);
         }
     } while (n == BATCH);
     if (n < 0 && !d->rs.error)

@@ -58,6 +58,9 @@ struct dg_peer {
     struct ibv_ah *ah; /* NULL: by UDP */
     uint32_t qpn;
     struct rdma_cm_id *resolving;
+    int64_t heard; /* ns: when we took something from it, */
+    int64_t told;  /* when something went to it, */
+    int64_t asked; /* and when a datagram went by UDP, which it answers */
 };
 
 struct dgram {
@@ -72,6 +75,7 @@ struct dgram {
     struct dg_message *first, **last;
     size_t queued; /* bytes of messages that came by UDP */
     uint32_t idle;
+    int64_t looked; /* ns: for the answer of a silent peer */
 };
 
 static inline struct dgram *dg_of(struct rsocket *rs)
@@ -104,6 +108,8 @@ struct sockaddr_storage dg_addr_given(const struct dgram *d, const struct sockad
 /* ---- dg_peer.c ---- */
 
 bool dg_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+/* NULL: it is unknown. */
+struct dg_peer *dg_peer_find(const struct dgram *d, const struct sockaddr_storage *addr);
 int dg_peer_get(struct dgram *d, const struct sockaddr_storage *addr, struct dg_peer **peer);
 /* The peer's queue pair is this one. */
 void dg_peer_learn(struct dgram *d, struct dg_peer *peer, uint32_t qpn);
@@ -116,6 +122,8 @@ void dg_peers_destroy(struct dgram *d);
 void dg_process(struct rsocket *rs, bool cm);
 void dg_arm(struct rsocket *rs);
 bool dg_can_send(const struct dgram *d);
+/* A message has come from this address by queue pair. */
+void dg_heard(struct dgram *d, const struct sockaddr_storage *from, int64_t now);
 void dg_queue(struct dgram *d, struct dg_message *m);
 void dg_message_free(struct dgram *d, struct dg_message *m);
 /* Without lock. */
