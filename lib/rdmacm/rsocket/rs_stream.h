@@ -57,6 +57,10 @@ struct rs_stream {
     struct sockaddr_storage peer;                /* of rconnect */
     struct rs_request *requests, **requests_end; /* of listeners */
     unsigned requests_count;
+    /* Of listeners: streams that the program has not accepted yet, and how many there may be. */
+    struct rs_stream *children, **children_end;
+    unsigned children_count, backlog;
+    struct rs_stream *next_child;
 
     /* The connection's objects; device NULL: none yet. */
     struct rs_device *device;
@@ -105,6 +109,20 @@ static inline struct rs_stream *rs_stream_of(struct rsocket *rs)
 
 /* Ends the connection; err: positive errno for the program, or 0: in order. */
 void rs_stream_down(struct rs_stream *s, int err);
+
+/* ---- rs_stream.c ---- */
+
+/* A socket on a channel, which is its descriptor; it takes both. */
+int rs_stream_make(int family, const struct rsocket *parent, struct rdma_event_channel *channel,
+                   struct rdma_cm_id *id, struct rs_stream **made);
+int rs_stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t length);
+
+/* ---- rs_accept.c: what a listener has accepted and the program has not ---- */
+
+/* Empties the backlog. */
+struct rs_stream *rs_stream_take_children(struct rs_stream *s);
+/* Without their locks: ends them, without waiting for the peers. */
+void rs_stream_abandon(struct rs_stream *children);
 
 /* ---- rs_cm.c: events of the connection manager ---- */
 
