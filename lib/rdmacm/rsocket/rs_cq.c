@@ -186,10 +186,9 @@ static void complete(struct rs_stream *s, const struct ibv_wc *wc, uint32_t *rec
         rs_stream_down(s, error_of(wc->status));
 }
 
-/* The program reads no more: what arrives is dropped, once what had arrived before is read. */
-static void drop_bytes(struct rs_stream *s)
+void rs_stream_drop_unread(struct rs_stream *s)
 {
-    if (!s->kept)
+    if (s->read_shut && !s->kept)
         rs_recv_ring_consume(&s->recv, s->recv.filled);
 }
 
@@ -214,8 +213,7 @@ void rs_stream_poll_cq(struct rs_stream *s)
         if (err)
             rs_stream_down(s, -err);
     }
-    if (s->read_shut && s->recv.filled)
-        drop_bytes(s);
+    rs_stream_drop_unread(s);
     if (news) {
         rs_stream_control(s);
         rs_wake(&s->rs);

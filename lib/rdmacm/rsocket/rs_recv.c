@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 
+#include "common.h"
 #include "rs_stream.h"
+
+/* Bytes that the program may read. */
+static uint32_t readable(const struct rs_stream *s)
+{
+    return s->read_shut ? s->kept : s->recv.filled;
+}
 
 static bool receive_decided(struct rsocket *rs)
 {
     struct rs_stream *s = rs_stream_of(rs);
 
-    return s->recv.filled || s->peer_finished || s->read_shut || s->state == RS_FAILED ||
+    return readable(s) || s->peer_finished || s->read_shut || s->state == RS_FAILED ||
            s->state == RS_DOWN || rs->closed;
 }
 
@@ -52,9 +59,9 @@ static ssize_t receive(struct rs_stream *s, const struct iovec *iov, size_t size
     while (done < size) {
         uint32_t n;
 
-        if (s->recv.filled < size - done)
+        if (readable(s) < size - done)
             rs_stream_process(&s->rs, false);
-        if (!s->recv.filled) {
+        if (!readable(s)) {
             int err = done && !all ? 0 : end_of_stream(s);
 
             if (err == 1)
@@ -68,13 +75,14 @@ static ssize_t receive(struct rs_stream *s, const struct iovec *iov, size_t size
                 return done ? (ssize_t)done : err;
             continue;
         }
-        n = copy(s, iov, done, size - done);
+        n = copy(s, iov, done, min_of(size - done, (size_t)readable(s)));
         done += n;
         if (flags & MSG_PEEK)
             break;
-        if (!s->read_shut || s->kept) { /* else they were dropped by now */
-            s->kept -= n < s->kept ? n : s->kept;
+        if (readable(s) >= n) { /* else the socket was closed, and they were dropped by now */
+            s->kept -= min_of(n, s->kept);
             rs_recv_ring_consume(&s->recv, n);
+            rs_stream_drop_unread(s);
             rs_stream_control(s);
         }
     }

@@ -145,6 +145,8 @@ int rs_stream_greet(struct rs_stream *s, const struct rs_hello *h);
 int rs_post_receives(struct rs_stream *s, uint32_t n);
 void rs_stream_process(struct rsocket *rs, bool cm);
 void rs_stream_arm(struct rsocket *rs);
+/* Drops what arrived after the program shut its reading down, once it has read the rest. */
+void rs_stream_drop_unread(struct rs_stream *s);
 /* Takes completions without looking whether there can be any. */
 void rs_stream_poll_cq(struct rs_stream *s);
 /* The same, if there can be some; at any state. */
