@@ -121,26 +121,19 @@ ALWAYS_INLINE unsigned place_shared_pieces(enum messages what, struct rx_batch *
     return n;
 }
 
+ALWAYS_INLINE unsigned place(enum messages what, struct rx_batch *b, unsigned n)
+{
+    return b->qp->srq ? place_shared_pieces(what, b, n) : place_pieces(what, b, n);
+}
+
 static __attribute__((noinline)) unsigned place_sends(struct rx_batch *b, unsigned n)
 {
-    return place_pieces(SENDS, b, n);
+    return place(SENDS, b, n);
 }
 
 unsigned resp_place_pieces(enum messages what, struct rx_batch *b, unsigned n)
 {
     if (!may_have_pieces(what, b))
         return 0;
-    return what == SENDS ? place_sends(b, n) : place_pieces(what, b, n);
-}
-
-static __attribute__((noinline)) unsigned place_shared_sends(struct rx_batch *b, unsigned n)
-{
-    return place_shared_pieces(SENDS, b, n);
-}
-
-unsigned resp_place_shared_pieces(enum messages what, struct rx_batch *b, unsigned n)
-{
-    if (!may_have_pieces(what, b))
-        return 0;
-    return what == SENDS ? place_shared_sends(b, n) : place_shared_pieces(what, b, n);
+    return what == SENDS ? place_sends(b, n) : place(what, b, n);
 }

@@ -264,7 +264,7 @@ ALWAYS_INLINE unsigned place_from_srq(enum messages what, struct rx_batch *b, un
     unsigned i = nothing_waits(b->e) ? place_shared(what, b, n) : 0;
 
     if (unlikely(!i))
-        i = resp_place_shared_pieces(what, b, n);
+        i = resp_place_pieces(what, b, n);
     return likely(i) ? i : queue_shared(what, b, n);
 }
 

@@ -135,9 +135,8 @@ static inline void resp_srq_taken(struct engine *e, struct srq *srq, unsigned pe
         e->cfg.host.srq_event(e->cfg.host.ctx, srq, QP_EVENT_SRQ_LIMIT_REACHED);
 }
 
-/* resp_batch_pieces.c: place up to n messages whose receive WQEs, the queue pair's own or an SRQ's,
- * have several SGEs; how many. */
+/* resp_batch_pieces.c: places up to n messages whose receive WQEs, the queue pair's own or an
+ * SRQ's, have several SGEs; how many. */
 unsigned resp_place_pieces(enum messages what, struct rx_batch *b, unsigned n);
-unsigned resp_place_shared_pieces(enum messages what, struct rx_batch *b, unsigned n);
 
 #endif
