@@ -21,7 +21,7 @@
 
 #define RSOCKET_PORT 30000
 #include "rsocket_pair.h"
-#include "rsockets_restart.h"
+#include "rsocket_restart.h"
 
 #define STREAM (3u << 20)
 

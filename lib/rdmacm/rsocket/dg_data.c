@@ -276,9 +276,9 @@ static bool must_look(struct dgram *d, const struct dg_peer *peer, int64_t now)
     return true;
 }
 
-static int send_to(struct dgram *d, struct dg_peer *peer, const struct iovec *iov, size_t size)
+static int send_to(struct dgram *d, struct dg_peer *peer, const struct iovec *iov, size_t size,
+                   int64_t now)
 {
-    int64_t now = rs_now_ns();
     int err;
 
     peer->told = now;
@@ -298,16 +298,18 @@ static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t siz
     int64_t deadline = rs_deadline(d->rs.options.send_timeout_ms);
     bool nonblocking = rs_nonblocking(&d->rs, flags);
     struct dg_peer *peer;
+    int64_t now;
     bool look;
     int err;
 
     for (;;) {
+        now = rs_now_ns();
         err = find_peer(d, to, length, &peer);
         if (err)
             return err;
         if (size + rs_ud_header_size(peer->qp->local.ss_family) > peer->qp->max)
             return -EMSGSIZE;
-        look = must_look(d, peer, rs_now_ns());
+        look = must_look(d, peer, now);
         if (look || !peer->qp->free_slots)
             dg_process(&d->rs, look);
         if (d->write_shut || d->rs.closed)
@@ -323,7 +325,7 @@ static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t siz
         if (err)
             return err;
     }
-    err = send_to(d, peer, iov, size);
+    err = send_to(d, peer, iov, size, now);
     return err ? err : (ssize_t)size;
 }
 

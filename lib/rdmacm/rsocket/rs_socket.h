@@ -137,10 +137,11 @@ int rs_set_nonblocking(int fd);
 #define RS_FOREVER INT64_MAX
 
 int64_t rs_now_ns(void);
-/* of a timeout in milliseconds; 0 with or_forever: none */
+/* Of a timeout in milliseconds; 0: RS_FOREVER. */
 int64_t rs_deadline(uint32_t timeout_ms);
 /* Until the deadline, for poll(2): rounded up, at most the configured wake-up interval. */
 int rs_poll_ms(int64_t deadline);
+/* The same without that limit: INT_MAX at most. */
 int rs_ms_until(int64_t deadline);
 
 /* How long a thread sleeps at a time that cannot be woken by others, in ms. */

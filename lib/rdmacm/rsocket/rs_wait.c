@@ -34,13 +34,15 @@ int64_t rs_deadline(uint32_t timeout_ms)
 
 int rs_lock_in_time(pthread_mutex_t *lock, bool nonblocking, uint32_t timeout_ms)
 {
-    int64_t until = rs_deadline(timeout_ms);
-    struct timespec at = {until / (int64_t)NS_PER_SEC, until % (int64_t)NS_PER_SEC};
+    struct timespec at;
+    int64_t until;
 
     if (nonblocking)
         return pthread_mutex_trylock(lock) ? -EAGAIN : 0;
-    if (until == RS_FOREVER)
+    if (!timeout_ms)
         return -pthread_mutex_lock(lock);
+    until = rs_deadline(timeout_ms);
+    at = (struct timespec){until / (int64_t)NS_PER_SEC, until % (int64_t)NS_PER_SEC};
     return pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &at) ? -EAGAIN : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rsockets_restart.h"
+#include "rsocket_restart.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
