@@ -346,12 +346,15 @@ static int read_public(struct ethdev_memif *m, char *device)
     return make_address(&m->public, name, !abstract);
 }
 
-/* In the EAL's own folder, to which other users have no access. */
+/* In the EAL's own folder, to which other users have no access. It has this process's number in its
+ * name, and the socket of a killed process that had the number may be there: the driver, which
+ * listens for a server, would not replace it. */
 static int make_private(struct ethdev_memif *m)
 {
     char path[256];
 
     snprintf(path, sizeof(path), "%s/%s", rte_eal_get_runtime_dir(), m->ethdev->name);
+    ethdev_remove_stale(path, SOCK_SEQPACKET);
     return make_address(&m->private, path, true);
 }
 

@@ -692,6 +692,20 @@ static void test_memif_without_peer(void **state)
     assert_int_equal(access(strchr(strstr(device, "socket=/"), '/'), F_OK), -1);
 }
 
+/* A daemon that was killed had this process's number, and so its folder, where its socket is. */
+static void test_memif_of_a_killed_daemon(void **state)
+{
+    char device[256], path[256];
+    struct pktio *io;
+
+    snprintf(path, sizeof(path), "%s/net_memif0", rte_eal_get_runtime_dir());
+    leave_socket(path, SOCK_SEQPACKET);
+    memif_device(device, "net_memif0", "server");
+    io = open_device(device, 9000);
+    assert_non_null(io);
+    io->ops->close(io);
+}
+
 /* Connects to the socket of memif_device and sends messages that no memif client sends. */
 static void be_a_stranger(const uint8_t *message, size_t len)
 {
@@ -831,6 +845,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_tags_over_xdp_sockets),
         cmocka_unit_test(test_link_of_a_guest),
         cmocka_unit_test(test_memif_without_peer),
+        cmocka_unit_test(test_memif_of_a_killed_daemon),
         cmocka_unit_test(test_strangers_at_a_memif),
         cmocka_unit_test(test_memif_peer_leaves),
     };
