@@ -126,7 +126,7 @@ WRITERS = (
     ("resp", "epsn|msn|nak_sent|ack_pending|syndrome|ack_psn", ("responder/resp_commit",)),
     ("resp", "res_head|res_pending", ("responder/resp_commit",)),
     ("req", "tail|send|head|pkt|next_psn|max_psn|una|ack_asked_psn|rd_outstanding", ("requester/req_commit",)),
-    ("req", "retry_left|rnr_retry_left|rnr_wait|stalls|implied_nak|nak_taken",
+    ("req", "retries|rnr_retries|rnr_wait|stalls|implied_nak|nak_taken",
      ("requester/req_retry", "requester/req_recovery", "completer/comp_nak", "completer/comp_ack", "completer/comp_rx",
       "completer/comp_read", "completer/comp_slot", "core/sport", "completion/flush", "core/qp_state", "requester/req_commit")),
     ("req", "window|window_max|window_full|recovering|recovery|time_at",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When a queue pair allocates memory, and its behaviour when an allocation fails. Linked with
- * --wrap=calloc. */
+ * --wrap=calloc and --wrap=aligned_alloc. */
 #include "qp_memory.h"
 #include "rules.h"
 
@@ -9,6 +9,8 @@
 
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_aligned_alloc(size_t align, size_t bytes);
+void *__real_aligned_alloc(size_t align, size_t bytes);
 
 static bool no_memory;
 static unsigned refused;
@@ -17,6 +19,14 @@ void *__wrap_calloc(size_t n, size_t bytes)
 {
     if (!no_memory || n == 1) /* the kit makes single things, the engine rings */
         return __real_calloc(n, bytes);
+    refused++;
+    return NULL;
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t bytes)
+{
+    if (!no_memory)
+        return __real_aligned_alloc(align, bytes);
     refused++;
     return NULL;
 }

@@ -64,8 +64,8 @@ void comp_progress(struct engine *e, struct qp *qp, psn_t una)
     if (psn_eq(una, from))
         return;
     req_commit_ack(req, una);
-    req->retry_left = qp->attr.retry_cnt;
-    req->rnr_retry_left = qp->attr.rnr_retry;
+    req->retries = 0;
+    req->rnr_retries = 0;
     if (unlikely(req->recovering)) {
         una = req_recovered(e, qp, from);
         if (req->recovery.has_trimmed)

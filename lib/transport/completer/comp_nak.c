@@ -137,12 +137,12 @@ void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
 
     counter_inc(&qp->counters.rnr_nak_rcvd);
     if (qp->attr.rnr_retry != 7) { /* 7: for ever */
-        if (!req->rnr_retry_left) {
+        if (req->rnr_retries >= qp->attr.rnr_retry) {
             counter_inc(&qp->counters.rnr_retry_exceeded);
             comp_refused(e, qp, p, WC_RNR_RETRY_EXC_ERR);
             return;
         }
-        req->rnr_retry_left--;
+        req->rnr_retries++;
     }
     req_sack_abandon(qp);
     req_rewind(qp, p);

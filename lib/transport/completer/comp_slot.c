@@ -49,8 +49,8 @@ bool comp_may_retry(struct engine *e, struct qp *qp, psn_t p)
     counter_inc(&qp->counters.seq_nak_rcvd);
     if (is_in_same_timeout(e, qp))
         return true;
-    if (qp->req.retry_left) {
-        qp->req.retry_left--;
+    if (qp->req.retries < qp->attr.retry_cnt) {
+        qp->req.retries++;
         return true;
     }
     counter_inc(&qp->counters.retry_exceeded);

@@ -17,8 +17,7 @@
 /* Nothing was sent again since the last progress, and it could be. */
 static bool may_be_lost(const struct qp *qp)
 {
-    return qp->ack_timeout && qp->req.retry_left && qp->req.retry_left == qp->attr.retry_cnt &&
-           !qp->req.recovery.probes;
+    return qp->ack_timeout && qp->attr.retry_cnt && !qp->req.retries && !qp->req.recovery.probes;
 }
 
 static bool is_second(const struct requester *req)

@@ -49,41 +49,15 @@ struct qp {
     uint32_t dest_qpn; /* of its packets: QPN_NONE while it is held */
     uint32_t qkey;
 
+    /* what its turns to send, and its completions, need */
     struct comp_queue *send_cq;
-    const struct service_ops *ops;
-    uint32_t xrcd;
-    uint32_t turn;            /* its last one, of engine.turn */
-    struct wq *raw_rq;        /* raw packets: the receive queue; or NULL */
-    struct rx_spread *spread; /* raw packets: spreads frames over work queues instead; or NULL */
-    struct timer timer;       /* TIMER_ACK, TIMER_RNR */
-    ns_t ack_timeout;         /* the local ACK timeout; 0: none */
-    ns_t ack_wait;            /* what the timer is armed for: that, or less (req_recovery.c) */
-    struct share *share;      /* of its program, at its engine */
+    struct share *share; /* of its program, at its engine */
+    void *owner;
     TAILQ_ENTRY(qp) tx_link;
     STAILQ_ENTRY(qp) touched_link;
-
-    CACHE_ALIGNED struct requester req;
-    CACHE_ALIGNED struct responder resp;
-    /* Connected, and not on a promiscuous port: the headers that the peer's packets have. */
-    CACHE_ALIGNED struct hdr_template rx_template;
-    struct qp_counters counters;
-    CACHE_ALIGNED struct encap_template encap;
-
-    /* what packets do not need */
-    struct address_vector av;
-    struct qp_attr attr;
-    struct qp_caps caps;
-    struct qp_shared *shared;
-    ns_t cnp_after;                /* no CNP before that */
-    struct cc cc;                  /* while it is paced */
-    struct timer pace;             /* TIMER_PACE */
-    struct entropy_policy entropy; /* its own, if own_entropy */
-    struct share *shares;          /* its program's, by lane; NULL: the engines' own */
-    struct late_owner *late;       /* while it is suspended: fault is FAULT_SUSPENDED then */
-    bool own_entropy;
-    bool selective;      /* the peer has agreed on maps of kept packets: kept_map.h */
-    bool early_doorbell; /* rung before the queue pair was ready to send */
-    bool sq_sig_all;
+    uint32_t uidx;
+    uint32_t turn; /* its last one, of engine.turn */
+    uint32_t xrcd;
     union { /* one test for both, when work requests of the send queue are done */
         struct {
             bool counts_sends; /* some kind of them has a counter */
@@ -91,8 +65,36 @@ struct qp {
         };
         uint16_t notes_sends;
     };
-    uint32_t uidx;
-    void *owner;
+    bool sq_sig_all;
+    bool selective; /* the peer has agreed on maps of kept packets: kept_map.h */
+
+    struct timer timer; /* TIMER_ACK, TIMER_RNR */
+    ns_t ack_timeout;   /* the local ACK timeout; 0: none */
+    ns_t ack_wait;      /* what the timer is armed for: that, or less (req_recovery.c) */
+    struct cc cc;       /* while it is paced; cc.ops is looked at whenever a packet was timed */
+    const struct service_ops *ops;
+    struct wq *raw_rq;        /* raw packets: the receive queue; or NULL */
+    struct rx_spread *spread; /* raw packets: spreads frames over work queues instead; or NULL */
+
+    CACHE_ALIGNED struct requester req;
+    CACHE_ALIGNED struct responder resp;
+    /* Connected, and not on a promiscuous port: the headers that the peer's packets have. */
+    CACHE_ALIGNED struct hdr_template rx_template;
+    CACHE_ALIGNED struct encap_template encap;
+    struct qp_counters counters; /* the first ones in the last cache line of encap */
+
+    /* what packets do not need */
+    struct address_vector av;
+    struct qp_attr attr;
+    struct qp_caps caps;
+    struct qp_shared *shared;
+    ns_t cnp_after;                /* no CNP before that */
+    struct timer pace;             /* TIMER_PACE */
+    struct entropy_policy entropy; /* its own, if own_entropy */
+    struct share *shares;          /* its program's, by lane; NULL: the engines' own */
+    struct late_owner *late;       /* while it is suspended: fault is FAULT_SUSPENDED then */
+    bool own_entropy;
+    bool early_doorbell;                     /* rung before the queue pair was ready to send */
     struct comp_counter *counter[QP_COUNTS]; /* by bit of enum qp_count; or NULL */
     struct qp_table *table;
     struct qp_why why;

@@ -21,12 +21,13 @@ static bool has_requester(const struct qp_init *init)
     return init->type != QPT_XRC_RECV && !init->rx_hash;
 }
 
-/* A slot holds a work request cut to the queue's entry size. */
+/* A slot holds a work request cut to the queue's entry size. What a completion needs of it is in
+ * its first cache line. */
 static uint32_t slot_stride(const struct qp_init *init)
 {
     size_t body = sqe_stride(init->sq.max_sge, init->sq.max_inline);
 
-    return (uint32_t)round_up(offsetof(struct send_slot, wqe) + body, sizeof(uint64_t) * 2);
+    return (uint32_t)round_up(offsetof(struct send_slot, wqe) + body, CACHE_LINE);
 }
 
 /* More slots than packets in flight are no use. */
@@ -138,12 +139,15 @@ bool req_grow_slots(struct qp *qp)
 {
     struct requester *req = &qp->req, old = qp->req;
     uint8_t *slots;
+    size_t bytes;
 
     if (work_queue_pending(&req->sq) <= 0 || !may_grow(req))
         return false;
-    slots = calloc(2 * (size_t)req->slot_count, req->slot_stride);
+    bytes = 2 * (size_t)req->slot_count * req->slot_stride;
+    slots = aligned_alloc(CACHE_LINE, bytes);
     if (!slots)
         return false;
+    memset(slots, 0, bytes);
     if (req->slot_count == req->slot_max)
         atomic_fetch_add(&behinds, 1);
     req->slots = slots;

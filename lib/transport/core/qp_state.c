@@ -194,9 +194,9 @@ static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask
     if (mask & QPA_TIMEOUT) /* C9-140: 4.096 us * 2^timeout; 0: never */
         qp->ack_wait = qp->ack_timeout = attr->timeout ? UINT64_C(4096) << attr->timeout : 0;
     if (mask & QPA_RETRY_CNT)
-        qp->req.retry_left = attr->retry_cnt;
+        qp->req.retries = 0;
     if (mask & QPA_RNR_RETRY)
-        qp->req.rnr_retry_left = attr->rnr_retry;
+        qp->req.rnr_retries = 0;
 }
 
 /* The lower of its own limit and the rate of its path, where the port is faster than that: bits per

@@ -25,8 +25,7 @@ void req_reset(struct qp *qp, psn_t first)
     req->next_psn = req->max_psn = req->una = first;
     req->ack_asked_psn = psn_prev(first);
     req->rd_outstanding = 0;
-    req->retry_left = qp->attr.retry_cnt;
-    req->rnr_retry_left = qp->attr.rnr_retry;
+    req->retries = req->rnr_retries = 0;
     req->stalls = 0;
     req->recovering = req->rnr_wait = req->implied_nak = req->nak_taken = req->drained = false;
     req->recovery =
@@ -132,7 +131,7 @@ __attribute__((noinline, cold)) static void time_packet(struct engine *e, struct
     } else if (!qp->req.recovering) {
         begin_timing(e, qp, p);
         qp->req.time_at = NS_NEVER; /* until its answer is there */
-        if (unlikely(qp->wr_time.state == WR_TIME_TAKEN && qp->times_send))
+        if (unlikely(qp->times_send && qp->wr_time.state == WR_TIME_TAKEN))
             qp->req.time_at = 0; /* another packet is waited for */
     }
 }

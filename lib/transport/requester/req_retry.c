@@ -39,6 +39,7 @@ void req_send_again(struct engine *e, struct qp *qp)
 void req_ack_timeout(struct engine *e, struct qp *qp)
 {
     struct requester *req = &qp->req;
+    uint32_t retries_left;
 
     if (!qp_can_request(qp) || psn_eq(req->una, req->max_psn))
         return;
@@ -51,14 +52,15 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
     if (req_probe(e, qp))
         return;
     counter_inc(&qp->counters.timeouts);
-    note(e, qp, TRACE_TIMEOUT, req->una.v, req->retry_left);
+    retries_left = req->retries < qp->attr.retry_cnt ? qp->attr.retry_cnt - req->retries : 0;
+    note(e, qp, TRACE_TIMEOUT, req->una.v, retries_left);
     why_note_silence(e, qp);
-    if (!req->retry_left) {
+    if (!retries_left) {
         counter_inc(&qp->counters.retry_exceeded);
         fail_oldest(e, qp, WC_RETRY_EXC_ERR);
         return;
     }
-    req->retry_left--;
+    req->retries++;
     req->recovery.slack = ANSWER_SLACK;
     rate_on_timeout(e, qp);
     sport_timed_out(e, qp);

@@ -23,6 +23,8 @@ struct send_slot {
     struct send_wqe wqe; /* cut to the queue's WQE size: last */
 };
 
+_Static_assert(offsetof(struct send_slot, wqe.h.rkey) < CACHE_LINE, "see qp_memory.c");
+
 /* Whether the peer keeps what arrives behind a gap. In doubt: it did, but the last packet that was
  * sent alone did not suffice. Its neighbour may have been lost, too. */
 enum peer_keeps { KEEPS_UNKNOWN, KEEPS_NOT, KEEPS_IN_DOUBT, KEEPS };
@@ -32,45 +34,46 @@ enum peer_keeps { KEEPS_UNKNOWN, KEEPS_NOT, KEEPS_IN_DOUBT, KEEPS };
  * only the round trip is touched, now and then, while all packets arrive and are answered in time.
  */
 struct req_recovery {
-    ns_t rtt, rtt_var; /* the round trip, smoothed; rtt 0: not known */
-    ns_t rtt_min;      /* the shortest one */
-    ns_t slack;        /* an answer may be later than these say by as much */
-    ns_t timed_at;     /* `timed`: packet timed_psn was sent then */
-    ns_t asked_at;     /* the last packet that asks for an answer was sent then: req_notes_asks */
-    ns_t wait;         /* for an answer, when one is asked for: ack_wait may be the rest of it */
-    psn_t timed_psn;
-    psn_t timed_una; /* una at that time */
-    psn_t again;     /* behind the last packet that was sent again */
     bool timed;
-    bool timed_first;   /* it was sent for the first time */
-    bool timed_copy;    /* it had been sent again before */
-    uint8_t probes;     /* probes sent since the last progress */
+    bool timed_first; /* it was sent for the first time */
+    bool timed_copy;  /* it had been sent again before */
+    uint8_t probes;   /* probes sent since the last progress */
+    uint8_t asks;     /* for trimmed responses, less the progress since: comp_ask_again */
+    bool ramps;       /* window_max grows again: req_start_slowly */
+    bool awaits_map;  /* the peer has sent a NAK, and no map yet */
+    bool has_trimmed; /* of response `trimmed` the headers alone have come: comp_trim.c */
+    bool alone;       /* the packet at the sending position is sent alone, then what is new */
+    bool alone_out;   /* that was done, and there is no answer yet */
+    bool one_asked;   /* una is packet `one` of a READ: it is asked for alone, req_asks_one */
+    bool has_one;     /* the answer to that has come; the others do not follow it */
+    psn_t timed_psn;
+    psn_t timed_una;   /* una at that time */
+    ns_t timed_at;     /* `timed`: packet timed_psn was sent then */
+    ns_t rtt, rtt_var; /* the round trip, smoothed; rtt 0: not known */
+    ns_t slack;        /* an answer may be later than these say by as much */
+
+    ns_t rtt_min;       /* the shortest round trip */
+    ns_t early;         /* after that an answer came that seemed early, the last one; 0: none */
+    ns_t give_up;       /* when the local ACK timeout is over that probes are sent in */
+    ns_t asked_at;      /* the last packet that asks for an answer was sent then: req_notes_asks */
+    ns_t wait;          /* for an answer, when one is asked for: ack_wait may be the rest of it */
+    psn_t again;        /* behind the last packet that was sent again */
     psn_t probed;       /* the packet of the probes; behind a READ max_psn, which is beyond all */
     psn_t probe_max;    /* max_psn when the first of them was sent */
     ns_t probed_at;     /* when the last of them was sent */
-    ns_t early;         /* after that an answer came that seemed early, the last one; 0: none */
-    ns_t give_up;       /* when the local ACK timeout is over that they are sent in */
     uint8_t peer_keeps; /* enum peer_keeps */
-    bool alone;         /* the packet at the sending position is sent alone, then what is new */
-    bool alone_out;     /* that was done, and there is no answer yet */
     bool has_response;  /* what was sent again last: no ACK of more will come first */
-    bool one_asked;     /* una is packet `one` of a READ: it is asked for alone, req_asks_one */
-    bool has_one;       /* the answer to that has come; the others do not follow it */
     psn_t one;
     bool nak_follows; /* the progress is a NAK's, which says what is missing */
     uint32_t flight;  /* packets that are sent in a round trip: those behind a lost one */
     psn_t missing;    /* the packet that the last NAK told of */
     psn_t alone_end;  /* behind the last packet that was sent alone, when max_psn was alone_max */
     psn_t alone_max;
-    ns_t told_at;     /* a NAK, or the headers of a response, were believed then */
-    ns_t retry_at;    /* what is trimmed again and again took a retry then */
-    uint8_t asks;     /* for trimmed responses, less the progress since: comp_ask_again */
-    bool ramps;       /* window_max grows again: req_start_slowly */
-    bool has_trimmed; /* of response `trimmed` the headers alone have come: comp_trim.c */
+    ns_t told_at;  /* a NAK, or the headers of a response, were believed then */
+    ns_t retry_at; /* what is trimmed again and again took a retry then */
     psn_t trimmed;
-    bool has_maps;   /* the peer has sent a map of what it keeps */
-    bool awaits_map; /* it has sent a NAK, and none yet */
-    bool no_maps;    /* it has agreed on them, but sends none */
+    bool has_maps; /* the peer has sent a map of what it keeps */
+    bool no_maps;  /* it has agreed on them, but sends none */
     /* req_sack.c: */
     bool reorder_known;
     uint8_t reorder_left; /* as many packets have to be lost before packets arrive in order again */
@@ -86,24 +89,16 @@ struct requester {
     struct work_queue sq;
     uint8_t *slots; /* ring of slot_count slots, slot_stride bytes each */
     uint32_t slot_count, slot_stride;
-    uint32_t slot_max; /* slot_count grows up to this */
     /* Counts since reset: tail of completed slots, send of sent ones, head of taken ones.
      * tail <= send <= head. */
-    uint32_t tail, send, head;
+    uint32_t tail, head, send;
     uint32_t pkt;            /* next packet of slot `send` */
     psn_t next_psn;          /* of that packet */
     psn_t max_psn;           /* the first PSN that was never sent */
     psn_t una;               /* the oldest unacknowledged PSN */
     psn_t ack_asked_psn;     /* of the last packet that asked for an ACK */
     uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
-    uint32_t window;         /* PSNs that may be unacknowledged: */
-    uint32_t window_max;     /* these, or one while a probe is out */
-    uint32_t window_full;    /* these without a congestion controller */
-    ns_t time_at;            /* a packet is timed when one asks for an ACK after this */
-    uint32_t ask_every;      /* packets of a message, the last one asks for an ACK */
-    uint8_t retry_left, rnr_retry_left;
-    uint8_t stalls;  /* timeouts since the last answer, or since the source port changed */
-    bool recovering; /* one of the three below, or a probe or a timed packet: progress ends it */
+    uint32_t window; /* PSNs that may be unacknowledged: window_max, or one while a probe is out */
     union {          /* the reasons to wait: one test for all */
         struct {
             union { /* and for those that may let something through */
@@ -117,19 +112,33 @@ struct requester {
         };
         uint32_t waits;
     };
-    bool implied_nak;    /* rewound for a lost response; not again before progress */
-    bool nak_taken;      /* rewound for a sequence NAK; not again before progress or a timeout */
-    bool drained;        /* SQD: the host knows that all started work has completed */
-    bool has_credits;    /* the last ACK had some: req_credit.h */
-    uint32_t credit_end; /* the messages that the peer has receives for: those before this slot */
+    uint32_t ask_every; /* packets of a message, the last one asks for an ACK */
+    ns_t time_at;       /* a packet is timed when one asks for an ACK after this */
+    /* Retries since the last progress; attr.retry_cnt and attr.rnr_retry are the most. */
+    uint8_t retries, rnr_retries;
+    uint8_t stalls;  /* timeouts since the last answer, or since the source port changed */
+    bool recovering; /* RNR wait, one of the two below, a probe, a timed packet: progress ends it */
+    bool implied_nak; /* rewound for a lost response; not again before progress */
+    bool nak_taken;   /* rewound for a sequence NAK; not again before progress or a timeout */
+    bool drained;     /* SQD: the host knows that all started work has completed */
+    bool has_credits; /* the last ACK had some: req_credit.h */
+    uint32_t window_max;
     /* Where answers come from: comp_source.c. */
+    uint16_t peer_sport; /* the UDP source port of the peer's answers; 0: not known */
     uint8_t peer_moves;  /* how many times the peer's port has changed, up to PEER_MOVES_MAX */
     bool stranger;       /* an answer from elsewhere was ignored when stranger_una was oldest */
-    uint16_t peer_sport; /* the UDP source port of the peer's answers; 0: not known */
-    psn_t stranger_una;
-    struct req_recovery recovery;
+
     struct req_sack *sack; /* what is known about single packets: req_sack.h; or NULL */
+    struct req_recovery recovery;
+    uint32_t window_full; /* window_max without a congestion controller */
+    uint32_t credit_end;  /* the messages that the peer has receives for: those before this slot */
+    uint32_t slot_max;    /* slot_count grows up to this */
+    psn_t stranger_una;
 };
+
+_Static_assert(offsetof(struct requester, send) == CACHE_LINE &&
+                   offsetof(struct requester, sack) == 2 * CACHE_LINE,
+               "WQEs are in one cache line, what answers need is in the next");
 
 static inline struct send_slot *slot_at(const struct requester *req, uint32_t count)
 {

@@ -38,9 +38,11 @@ struct resp_repeat;
 
 struct responder {
     struct work_queue rq;
-    uint8_t op; /* enum resp_op: message in progress; resp_write.c, resp_send.c, resp_uc.c */
-    /* resp_commit.[ch] alone write these, and res_head and res_pending below. */
-    psn_t epsn; /* of the request expected next */
+    uint8_t op;      /* enum resp_op: message in progress; resp_write.c, resp_send.c, resp_uc.c */
+    uint8_t counted; /* work that has a counter: enum qp_count */
+    /* resp_commit.[ch] alone write these, and res_head below. */
+    uint16_t res_pending; /* replies of resources that are owed */
+    psn_t epsn;           /* of the request expected next */
     uint32_t msn;
     bool nak_sent;    /* a NAK or RNR NAK for epsn was sent: later PSNs are dropped silently */
     bool refused;     /* and not because others before it are missing */
@@ -50,7 +52,8 @@ struct responder {
 
     bool recv_busy;            /* *recv is in use */
     bool recv_failed;          /* FAULT_MEMORY has its CQE: later receive WQEs are flushed */
-    uint8_t counted;           /* work that has a counter: enum qp_count */
+    bool urgent;               /* a map, or one of repeats, goes before what else is owed */
+    bool shows_map;            /* the next ACK carries a map: the peer sees that there are some */
     struct mr_hint write_hint; /* the region of the last WRITE */
     struct mr_hint recv_hint;  /* the region of the last receive WQE, or response to a READ */
     unsigned failed_job;       /* FAULT_MEMORY on receive: the job of this burst */
@@ -66,14 +69,11 @@ struct responder {
     struct resp_resource *res; /* ring of res_max */
     uint32_t res_max;          /* max_dest_rd_atomic */
     uint32_t res_head;         /* resources opened since reset, modulo a multiple of res_max */
-    uint32_t res_pending;
-    struct resp_store *store; /* what arrived behind a gap (resp_store.c), or NULL */
+    struct resp_store *store;  /* what arrived behind a gap (resp_store.c), or NULL */
     uint8_t in_vain;        /* requests that came again though they were not missing, modulo 256 */
     bool map_due;           /* a map has to be sent: resp_owe_map */
-    bool urgent;            /* it, or one of repeats, goes before what else is owed */
     bool owes_losses;       /* a map of losses has to be sent: resp_owe_losses */
     struct engine *watcher; /* has a watch for this queue pair (resp_trim.c); or NULL */
-    bool shows_map;         /* the next ACK carries a map: the peer sees that there are some */
     bool reports;           /* what is executed is told of before its responses: resp_report */
     psn_t reported;         /* up to here it was */
     psn_t report_end;       /* and is until all responses up to here were sent */

@@ -490,7 +490,7 @@ static void prefetch_all(const struct engine *e, const struct frame *f, unsigned
         __builtin_prefetch(&qp->resp);
         __builtin_prefetch(&qp->resp.recv_hint);
         __builtin_prefetch(&qp->rx_template);
-        __builtin_prefetch(&qp->counters);
+        __builtin_prefetch(&qp->counters.rx_packets);
     }
 }
 
