@@ -100,6 +100,7 @@ struct engine {
     struct share *sole; /* the program that has no competitor, if known: its credit is not kept */
     unsigned ready_qps; /* those that may have a packet to send, or work to flush */
     uint32_t turn;      /* counts the queue pairs that have had a turn, modulo 2^32 */
+    unsigned answers_first; /* queue pairs that may still go first before the next transmit call */
     struct qp_touched_list touched; /* queue pairs to complete before this call returns */
     struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;
@@ -198,17 +199,51 @@ bool share_set_class(struct engine *e, struct qp *qp);
 
 /* ---- */
 
+/* The quantum: packets that a queue pair sends, in one call or several, before the next one may. */
+#define TX_QUANTUM 16
+
+/* Why a queue pair is among those that may have a packet to send: its share's qps. */
+enum tx_list {
+    TX_LIST_ANSWER = 1, /* an ACK or NAK goes first; if this is all, there is no other packet */
+    TX_LIST_TURN = 2,
+};
+
 /* qp may have a packet to send. */
 static inline void engine_tx_ready(struct engine *e, struct qp *qp)
+{
+    struct share *s = qp->share;
+    bool listed = qp->in_tx_list;
+
+    qp->in_tx_list |= TX_LIST_TURN;
+    if (listed)
+        return;
+    qp->quantum_used = 0;
+    e->ready_qps++;
+    TAILQ_INSERT_TAIL(&s->qps, qp, tx_link);
+    if (!s->listed)
+        share_list_up(s);
+}
+
+/*
+ * qp owes an ACK or NAK. If it has nothing else to send, that goes first: the peer waits, and what
+ * is known about qp is in the cache now. Then it has one packet, and half of the frames of each
+ * call are left to the others.
+ */
+static inline void engine_tx_answer(struct engine *e, struct qp *qp)
 {
     struct share *s = qp->share;
 
     if (qp->in_tx_list)
         return;
-    qp->in_tx_list = true;
-    qp->quantum_used = 0;
+    if (!e->answers_first) {
+        engine_tx_ready(e, qp);
+        return;
+    }
+    e->answers_first--;
+    qp->in_tx_list = TX_LIST_ANSWER;
+    qp->quantum_used = TX_QUANTUM - 1;
     e->ready_qps++;
-    TAILQ_INSERT_TAIL(&s->qps, qp, tx_link);
+    TAILQ_INSERT_HEAD(&s->qps, qp, tx_link);
     if (!s->listed)
         share_list_up(s);
 }
@@ -218,7 +253,7 @@ static inline void engine_tx_idle(struct engine *e, struct qp *qp)
 {
     if (!qp->in_tx_list)
         return;
-    qp->in_tx_list = false;
+    qp->in_tx_list = 0;
     e->ready_qps--;
     TAILQ_REMOVE(&qp->share->qps, qp, tx_link);
 }

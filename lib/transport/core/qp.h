@@ -29,10 +29,11 @@ struct qp {
     uint32_t qpn;
     uint8_t state; /* enum qp_state */
     uint8_t type;
-    uint8_t service; /* enum pkt_service, SERVICE_RAW */
-    bool cnp_due;    /* congestion/cnp.h */
-    uint16_t access; /* enum mem_access, remote rights */
-    bool in_tx_list, in_touched;
+    uint8_t service;    /* enum pkt_service, SERVICE_RAW */
+    bool cnp_due;       /* congestion/cnp.h */
+    uint16_t access;    /* enum mem_access, remote rights */
+    uint8_t in_tx_list; /* of enum tx_list; 0: it is not */
+    bool in_touched;
     /* Responses and requests alternate (tx_turn.c): packets of the responses that were sent last;
      * 0: responses are next. */
     uint8_t resp_last;

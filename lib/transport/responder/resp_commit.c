@@ -35,7 +35,7 @@ void resp_commit_nak(struct engine *e, struct qp *qp, uint8_t syndrome, psn_t at
     qp->resp.nak_sent = true;
     qp->resp.refused = syndrome != (AETH_NAK | NAK_PSN_SEQUENCE);
     resp_owe_ack(&qp->resp, syndrome, at);
-    engine_tx_ready(e, qp);
+    engine_tx_answer(e, qp);
 }
 
 void resp_commit_duplicate_ack(struct qp *qp, psn_t p)

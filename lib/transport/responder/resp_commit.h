@@ -53,7 +53,7 @@ static inline void resp_commit(struct engine *e, struct qp *qp, const struct res
         resp->ack_pending = false;
     if (p->wants_ack) {
         resp_owe_ack(resp, AETH_ACK_PLAIN, p->ack_psn);
-        engine_tx_ready(e, qp);
+        engine_tx_answer(e, qp);
     }
 }
 
@@ -124,7 +124,7 @@ static inline void resp_finish_reply(struct responder *resp, struct resp_resourc
 /* n more parts of READs have to be sent again (resp_repeat.c alone). */
 static inline void resp_repeats_owed(struct responder *resp, int n)
 {
-    resp->res_pending += (uint32_t)n;
+    resp->res_pending = (uint16_t)(resp->res_pending + n);
 }
 
 /* What was built from PSN p on was not sent after all: it is owed again. */

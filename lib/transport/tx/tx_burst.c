@@ -15,9 +15,6 @@
 #include "tx.h"
 #include "tx_allowance.h"
 
-/* The quantum: packets that a queue pair sends, in one call or several, before the next one may. */
-#define TX_QUANTUM 16
-
 /* Queue pairs that turn out to have no packet, in one burst: they take time, too. */
 #define TX_EMPTY_TURNS 64
 
@@ -61,6 +58,22 @@ enum turn {
     TURN_CLASSES = 4, /* there are traffic classes */
 };
 
+/* The next packets of qp. */
+ALWAYS_INLINE unsigned take(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+{
+    if (qp->in_tx_list & TX_LIST_ANSWER) {
+        unsigned taken = tx_take_answer(e, qp, frames);
+
+        if (taken && qp->in_tx_list == TX_LIST_ANSWER && !tx_allowed_responses(qp))
+            engine_tx_idle(e, qp);
+        else
+            qp->in_tx_list = TX_LIST_TURN;
+        if (taken)
+            return taken;
+    }
+    return tx_take_turn(e, qp, frames, n);
+}
+
 /* Packets of one program: as many as it has credit for, or as there are frames if it is alone.
  * kind: enum turn. */
 ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, unsigned kind, struct frame *frames,
@@ -83,7 +96,7 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, unsigned kind, s
             begin_turn(e, qp);
         if (faults)
             turn = min_of(turn, FAULT_TURN);
-        taken = tx_take_turn(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
+        taken = take(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
         if (!taken) {
             engine_tx_idle(e, qp);
             qp_flush_more(e, qp);
@@ -93,6 +106,8 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, unsigned kind, s
         if (faults && charge_faults(e, s))
             *empty_turns = 0;
         e->jobs += taken;
+        if (!qp->in_tx_list) /* its answer was all that it had */
+            continue;
         qp->quantum_used = (uint8_t)(qp->quantum_used + taken);
         if ((kind & TURN_CLASSES) && share_set_class(e, qp)) /* by its next datagram */
             continue;
@@ -225,6 +240,7 @@ unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     if (unlikely(e->cfg.ceiling) && e->ready_qps)
         n = tx_ceiling_admit(e, n);
     begin_faults(e);
+    e->answers_first = n / 2;
     fill_jobs(e, frames, n);
     invariant(e->sealed <= e->jobs && e->jobs <= n);
     out = e->sealed == e->jobs ? e->jobs : seal_rest(e, frames);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When answers are sent while other queue pairs have much to send. Reliable connections to
+ * themselves receive what they sent. */
+#include "bth.h"
+#include "hdr_template.h"
+#include "turns_kit.h"
+
+static uint8_t opcode_of(const struct frame *f)
+{
+    return bth_opcode(f->data + hdr_bth_at(HDR_IPV4));
+}
+
+static bool is_of(const struct frame *f, const struct sender *s)
+{
+    return bth_dest_qpn(f->data + hdr_bth_at(HDR_IPV4)) == qp_number(s->qp);
+}
+
+static bool is_ack(const struct frame *f, const struct sender *s)
+{
+    return opcode_of(f) == OPCODE(PKT_RC, OP_ACK) && is_of(f, s);
+}
+
+static void post_write(struct sender *s)
+{
+    struct sqe *e = work_queue_slot(s->sq, s->size, sqe_stride(1, 0), s->prod++);
+
+    *e =
+        (struct sqe){.opcode = SQE_WRITE, .num_sge = 1, .remote_addr = w.mr.iova, .rkey = w.mr.key};
+    *(struct sge *)(e + 1) =
+        (struct sge){.addr = (uintptr_t)w.memory, .length = MESSAGE, .lkey = w.mr.key};
+    atomic_store(&s->shared->sq_prod, s->prod);
+    engine_doorbell(w.e, s->qp, w.now);
+}
+
+/* Connections that owe the answer to a message each, and have nothing to send; some other has. */
+struct owing {
+    struct sender *bulk, *s[FRAME_BURST];
+};
+
+static struct owing owe(struct share *program, unsigned n)
+{
+    struct owing o;
+
+    program_init(program, NULL, 1);
+    for (unsigned i = 0; i < n; i++) {
+        o.s[i] = make_sender(program, QPT_RC, SLOTS, true);
+        post_write(o.s[i]);
+    }
+    assert_int_equal(transmit(), n);
+    while (engine_wants_tx(w.e))
+        assert_int_equal(transmit(), 0);
+    o.bulk = sender_of(program, SLOTS);
+    post(o.bulk, SLOTS);
+    engine_rx(w.e, w.frame, n, ++w.now);
+    return o;
+}
+
+static void ack_goes_first(void **state)
+{
+    static struct share program;
+    struct owing o = owe(&program, 1);
+
+    assert_int_equal(transmit(), FRAME_BURST);
+    assert_true(is_ack(&w.frame[0], o.s[0]));
+    assert_int_equal(sent_by(o.bulk), FRAME_BURST - 1);
+}
+
+/* Others send, too, however many answers are owed. */
+static void answers_leave_half(void **state)
+{
+    static struct share program;
+    struct owing o = owe(&program, FRAME_BURST);
+    unsigned acks = 0;
+
+    assert_int_equal(transmit(), FRAME_BURST);
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        acks += opcode_of(&w.frame[i]) == OPCODE(PKT_RC, OP_ACK);
+    assert_int_equal(acks, FRAME_BURST / 2);
+    assert_int_equal(sent_by(o.bulk), FRAME_BURST / 2);
+    assert_int_equal(transmit(), FRAME_BURST);
+    for (unsigned i = 0; i < FRAME_BURST / 2; i++)
+        assert_int_equal(opcode_of(&w.frame[i]), OPCODE(PKT_RC, OP_ACK));
+}
+
+/* What is posted before the answer is sent waits for the others' turns. */
+static void requests_wait_for_their_turn(void **state)
+{
+    static struct share program;
+    struct owing o = owe(&program, 1);
+
+    for (unsigned i = 0; i < 4; i++)
+        post_write(o.s[0]);
+    assert_int_equal(transmit(), FRAME_BURST);
+    assert_true(is_ack(&w.frame[0], o.s[0]));
+    for (unsigned i = 1; i < 17; i++)
+        assert_false(is_of(&w.frame[i], o.s[0]));
+    for (unsigned i = 17; i < 21; i++)
+        assert_int_equal(opcode_of(&w.frame[i]), OPCODE(PKT_RC, OP_WRITE_ONLY));
+    assert_int_equal(sent_by(o.s[0]), 1 + 1 + 4);
+}
+
+/* A connection that has sent its answer is not looked at any more. */
+static void answer_ends_the_turn(void **state)
+{
+    static struct share program;
+    struct sender *s;
+
+    program_init(&program, NULL, 1);
+    s = make_sender(&program, QPT_RC, SLOTS, true);
+    post_write(s);
+    assert_int_equal(transmit(), 1);
+    assert_int_equal(transmit(), 0);
+    engine_rx(w.e, w.frame, 1, ++w.now);
+    assert_int_equal(transmit(), 1);
+    assert_true(is_ack(&w.frame[0], s));
+    assert_false(engine_wants_tx(w.e));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(ack_goes_first), TEST(answers_leave_half),
+                                       TEST(requests_wait_for_their_turn),
+                                       TEST(answer_ends_the_turn)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
