@@ -344,8 +344,12 @@ int objects_open(struct perf *p, char *error, size_t size)
     p->ends = 2 * (uint32_t)p->opt.qps;
     /* A receiver on another worker may be behind. */
     p->recv_depth = (uint32_t)min_of(2 * p->opt.depth, (uint64_t)QUEUE_MAX_WR);
-    p->end = calloc(p->ends, sizeof(*p->end));
-    err = p->end ? create_all(p) : -ENOMEM;
+    p->end = aligned_alloc(CACHE_LINE, p->ends * sizeof(*p->end));
+    err = -ENOMEM;
+    if (p->end) {
+        memset(p->end, 0, p->ends * sizeof(*p->end));
+        err = create_all(p);
+    }
     if (!err) {
         if (memory_plan(p, error, size))
             return -1;

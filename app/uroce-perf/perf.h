@@ -79,23 +79,29 @@ enum { SEND_CQ, RECV_CQ, CQS };
 /* One queue pair, as its application sees it. Only its worker's thread changes it after its
  * creation. */
 struct perf_end {
-    uint32_t number, qpn, slot, worker, side;
-    struct perf_end *peer;
-    bool sends, dirty, rings; /* rings: messages were posted, and no doorbell rung yet */
-    uint32_t sq_size, sq_stride, rq_size, rq_stride;
-    uint8_t *sq, *rq;
+    /* what each message needs: a cache line, the template, and one more */
+    CACHE_ALIGNED uint8_t *sq;
     struct qp_shared *shared;
     struct doorbells *doorbells;
-    struct sqe template;        /* for its send WQEs */
-    uint64_t local, remote;     /* its worker's memory at both ends */
-    uint32_t prod, done;        /* messages posted, completed (UD: WQEs free again) */
-    uint64_t quota;             /* messages left to post */
-    struct cursor out, checked; /* slots of messages; slots of messages that were verified */
+    uint64_t *posted; /* TSC, by message modulo sq_size */
+    uint64_t messages;
+    uint64_t quota;      /* messages left to post */
+    uint32_t prod, done; /* messages posted, completed (UD: WQEs free again) */
+    uint32_t sq_size, sq_stride;
+    struct sqe template;    /* for its send WQEs */
+    uint64_t local, remote; /* its worker's memory at both ends */
+    struct cursor out;      /* slots of messages */
+    uint32_t number, slot, side;
+    bool sends, dirty, rings; /* rings: messages were posted, and no doorbell rung yet */
+
+    uint32_t qpn, worker;
+    struct perf_end *peer;
+    uint32_t rq_size, rq_stride;
+    uint8_t *rq;
+    struct cursor checked; /* slots of messages that were verified */
     uint32_t recv_prod;
     _Atomic uint32_t recv_done; /* messages that arrived */
     struct cursor in, in_checked;
-    uint64_t *posted; /* TSC, by message modulo sq_size */
-    uint64_t messages;
 };
 
 struct perf;
