@@ -100,7 +100,7 @@ struct engine {
     struct share *sole; /* the program that has no competitor, if known: its credit is not kept */
     unsigned ready_qps; /* those that may have a packet to send, or work to flush */
     uint32_t turn;      /* counts the queue pairs that have had a turn, modulo 2^32 */
-    unsigned answers_first; /* queue pairs that may still go first before the next transmit call */
+    unsigned answers_first;         /* packets that may still go first in the next transmit call */
     struct qp_touched_list touched; /* queue pairs to complete before this call returns */
     struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;
@@ -204,7 +204,7 @@ bool share_set_class(struct engine *e, struct qp *qp);
 
 /* Why a queue pair is among those that may have a packet to send: its share's qps. */
 enum tx_list {
-    TX_LIST_ANSWER = 1, /* an ACK or NAK goes first; if this is all, there is no other packet */
+    TX_LIST_ANSWER = 1, /* answers go first; if this is all, there is no other packet */
     TX_LIST_TURN = 2,
 };
 
@@ -225,23 +225,26 @@ static inline void engine_tx_ready(struct engine *e, struct qp *qp)
 }
 
 /*
- * qp owes an ACK or NAK. If it has nothing else to send, that goes first: the peer waits, and what
- * is known about qp is in the cache now. Then it has one packet, and half of the frames of each
- * call are left to the others.
+ * qp owes answers of `packets` packets: an ACK, a NAK or responses. If it has nothing else to send
+ * and they are few, they go first: the peer waits, and what is known about qp is in the cache now.
+ * It has no more packets then, and half of the frames of each call are left to the others.
  */
-static inline void engine_tx_answer(struct engine *e, struct qp *qp)
+static inline void engine_tx_answer(struct engine *e, struct qp *qp, uint32_t packets)
 {
+    unsigned left = qp->in_tx_list ? qp->quantum_used : TX_QUANTUM;
     struct share *s = qp->share;
 
-    if (qp->in_tx_list)
+    if (qp->in_tx_list & TX_LIST_TURN)
         return;
-    if (!e->answers_first) {
+    if (packets > min_of(e->answers_first, left)) {
         engine_tx_ready(e, qp);
         return;
     }
-    e->answers_first--;
+    e->answers_first -= packets;
+    qp->quantum_used = (uint8_t)(left - packets);
+    if (qp->in_tx_list)
+        return;
     qp->in_tx_list = TX_LIST_ANSWER;
-    qp->quantum_used = TX_QUANTUM - 1;
     e->ready_qps++;
     TAILQ_INSERT_HEAD(&s->qps, qp, tx_link);
     if (!s->listed)

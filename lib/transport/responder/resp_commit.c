@@ -35,7 +35,7 @@ void resp_commit_nak(struct engine *e, struct qp *qp, uint8_t syndrome, psn_t at
     qp->resp.nak_sent = true;
     qp->resp.refused = syndrome != (AETH_NAK | NAK_PSN_SEQUENCE);
     resp_owe_ack(&qp->resp, syndrome, at);
-    engine_tx_answer(e, qp);
+    engine_tx_answer(e, qp, 1);
 }
 
 void resp_commit_duplicate_ack(struct qp *qp, psn_t p)
@@ -137,6 +137,7 @@ void resp_repeat_from(struct qp *qp, psn_t p)
 void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next)
 {
     struct responder *resp = &qp->resp;
+    int32_t packets = psn_diff(next, resp->epsn);
 
     resources_opened(resp, n);
     resp->res_pending += n;
@@ -145,5 +146,5 @@ void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next)
     /* Parts that are repeated count, too. */
     invariant(resp->repeats || resp->res_pending <= resp->res_max);
     resp->nak_sent = resp->ack_pending = false; /* the responses acknowledge what came before */
-    engine_tx_ready(e, qp);
+    engine_tx_answer(e, qp, (uint32_t)packets);
 }

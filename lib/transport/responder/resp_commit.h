@@ -53,7 +53,8 @@ static inline void resp_commit(struct engine *e, struct qp *qp, const struct res
         resp->ack_pending = false;
     if (p->wants_ack) {
         resp_owe_ack(resp, AETH_ACK_PLAIN, p->ack_psn);
-        engine_tx_answer(e, qp);
+        if (!qp->in_tx_list)
+            engine_tx_answer(e, qp, 1);
     }
 }
 

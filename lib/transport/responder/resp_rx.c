@@ -64,7 +64,7 @@ static void request_expected(struct engine *e, struct qp *qp, unsigned job, cons
     progress.ack_psn = p->psn;
     resp_commit(e, qp, &progress);
     if (has_response)
-        engine_tx_ready(e, qp);
+        engine_tx_answer(e, qp, psns_of(qp, p, info->kind));
     if (has_response && info->kind != KIND_READ_REQUEST)
         resp_note_written(e, qp);
 }

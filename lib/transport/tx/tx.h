@@ -17,6 +17,10 @@ unsigned tx_take_turn(struct engine *e, struct qp *qp, struct frame *frames, uns
  * how many: 0 or 1. */
 unsigned tx_take_answer(struct engine *e, struct qp *qp, struct frame *frame);
 
+/* Builds answers of qp, at most n: responses, or else as tx_take_answer. Its requests are not
+ * looked at. */
+unsigned tx_take_answers(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
+
 /* ---- tx_ceiling.c: engines with a ceiling ---- */
 
 /* How many of n frames may be sent now; 0: not before engine.ceiling_until. */

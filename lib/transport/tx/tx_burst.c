@@ -62,7 +62,7 @@ enum turn {
 ALWAYS_INLINE unsigned take(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
 {
     if (qp->in_tx_list & TX_LIST_ANSWER) {
-        unsigned taken = tx_take_answer(e, qp, frames);
+        unsigned taken = tx_take_answers(e, qp, frames, n);
 
         if (taken && qp->in_tx_list == TX_LIST_ANSWER && !tx_allowed_responses(qp))
             engine_tx_idle(e, qp);

@@ -175,6 +175,15 @@ unsigned tx_take_answer(struct engine *e, struct qp *qp, struct frame *frame)
                                                                                        : 0;
 }
 
+unsigned tx_take_answers(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+{
+    unsigned taken = 0;
+
+    if (qp->resp.res_pending && !qp->req.held && tx_allowed_responses(qp) > 1)
+        taken = resp_batch_replies(e, qp, frames, n, false);
+    return taken ? taken : tx_take_answer(e, qp, frames);
+}
+
 unsigned tx_take_turn(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
 {
     const struct tx_allowance allow = qp_tx_allowance(qp);

@@ -20,12 +20,11 @@ static bool is_ack(const struct frame *f, const struct sender *s)
     return opcode_of(f) == OPCODE(PKT_RC, OP_ACK) && is_of(f, s);
 }
 
-static void post_write(struct sender *s)
+static void post_one(struct sender *s, uint8_t opcode)
 {
     struct sqe *e = work_queue_slot(s->sq, s->size, sqe_stride(1, 0), s->prod++);
 
-    *e =
-        (struct sqe){.opcode = SQE_WRITE, .num_sge = 1, .remote_addr = w.mr.iova, .rkey = w.mr.key};
+    *e = (struct sqe){.opcode = opcode, .num_sge = 1, .remote_addr = w.mr.iova, .rkey = w.mr.key};
     *(struct sge *)(e + 1) =
         (struct sge){.addr = (uintptr_t)w.memory, .length = MESSAGE, .lkey = w.mr.key};
     atomic_store(&s->shared->sq_prod, s->prod);
@@ -44,7 +43,7 @@ static struct owing owe(struct share *program, unsigned n)
     program_init(program, NULL, 1);
     for (unsigned i = 0; i < n; i++) {
         o.s[i] = make_sender(program, QPT_RC, SLOTS, true);
-        post_write(o.s[i]);
+        post_one(o.s[i], SQE_WRITE);
     }
     assert_int_equal(transmit(), n);
     while (engine_wants_tx(w.e))
@@ -89,7 +88,7 @@ static void requests_wait_for_their_turn(void **state)
     struct owing o = owe(&program, 1);
 
     for (unsigned i = 0; i < 4; i++)
-        post_write(o.s[0]);
+        post_one(o.s[0], SQE_WRITE);
     assert_int_equal(transmit(), FRAME_BURST);
     assert_true(is_ack(&w.frame[0], o.s[0]));
     for (unsigned i = 1; i < 17; i++)
@@ -107,7 +106,7 @@ static void answer_ends_the_turn(void **state)
 
     program_init(&program, NULL, 1);
     s = make_sender(&program, QPT_RC, SLOTS, true);
-    post_write(s);
+    post_one(s, SQE_WRITE);
     assert_int_equal(transmit(), 1);
     assert_int_equal(transmit(), 0);
     engine_rx(w.e, w.frame, 1, ++w.now);
@@ -116,11 +115,41 @@ static void answer_ends_the_turn(void **state)
     assert_false(engine_wants_tx(w.e));
 }
 
+/* Responses to short READs go first, too, as many as there is room for. */
+static void short_reads_go_first(void **state)
+{
+    const unsigned reads = 9;
+    static struct share program;
+    struct sender *s[2], *bulk;
+    unsigned first = 0, second = 0;
+
+    program_init(&program, NULL, 1);
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        s[i] = make_sender(&program, QPT_RC, SLOTS, true);
+        for (unsigned k = 0; k < reads; k++)
+            post_one(s[i], SQE_READ);
+    }
+    assert_int_equal(transmit(), 2 * reads);
+    bulk = sender_of(&program, SLOTS);
+    post(bulk, SLOTS);
+    engine_rx(w.e, w.frame, 2 * reads, ++w.now);
+    assert_int_equal(transmit(), FRAME_BURST);
+    for (unsigned i = 0; i < FRAME_BURST; i++) {
+        bool response = opcode_of(&w.frame[i]) == OPCODE(PKT_RC, OP_READ_RESP_ONLY);
+
+        first += response && is_of(&w.frame[i], s[0]) && i < FRAME_BURST / 2;
+        second += response && is_of(&w.frame[i], s[1]) && i < FRAME_BURST / 2;
+    }
+    assert_int_equal(first, reads);
+    assert_in_range(second, 0, FRAME_BURST / 2 - reads);
+    assert_int_equal(sent_by(bulk), FRAME_BURST / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(ack_goes_first), TEST(answers_leave_half),
                                        TEST(requests_wait_for_their_turn),
-                                       TEST(answer_ends_the_turn)};
+                                       TEST(answer_ends_the_turn), TEST(short_reads_go_first)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

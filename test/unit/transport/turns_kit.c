@@ -52,7 +52,8 @@ static int setup_with(const struct qos_classes *classes)
                                .iova = (uintptr_t)w.memory,
                                .addr = (uintptr_t)w.memory,
                                .len = MESSAGE,
-                               .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC,
+                               .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ |
+                                         MEM_REMOTE_ATOMIC,
                                .direct = w.memory};
     assert_int_equal(mr_table_init(&w.mrs, 16, secret), 0);
     assert_int_equal(mr_insert(&w.mrs, &w.mr, 1), 0);
@@ -127,7 +128,7 @@ static void connect_sender(struct qp *qp, uint32_t type, union gid dgid, uint32_
                         .path_mtu = 3,
                         .port_num = 1,
                         .dest_qpn = qpn,
-                        .access_flags = MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC};
+                        .access_flags = MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC};
     struct address_vector av = {.sgid = w.gids.entry[0].gid,
                                 .dgid = dgid,
                                 .gid_type = GID_TYPE_ROCE_V2,
