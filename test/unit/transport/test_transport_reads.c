@@ -325,8 +325,8 @@ static void test_short_ones_take_turns(void **state)
     for (unsigned i = 0; i < 4; i++)
         post_both(pair, SQE_READ, 8);
     send_from(&pair[0], &pair[0].a, &calm, 1);
-    receive(&pair[0], b, &calm, (struct random){1}, 1);
     post_sends(b, 12);
+    receive(&pair[0], b, &calm, (struct random){1}, 1);
     sent(text, b, 3);
     assert_string_equal(text, "RRR");
     sent(text, b, FRAME_BURST);
@@ -348,8 +348,8 @@ static void test_long_ones_take_turns(void **state)
     sent(text, b, FRAME_BURST);
     post_both(pair, SQE_READ, 3072);
     send_from(&pair[0], &pair[0].a, &calm, 1);
-    receive(&pair[0], b, &calm, (struct random){1}, 1);
     post_sends(b, 12);
+    receive(&pair[0], b, &calm, (struct random){1}, 1);
     sent(text, b, 8);
     assert_string_equal(text, "RSRSRSSS");
     for (unsigned i = 0; i < 2; i++)
