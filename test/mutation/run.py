@@ -39,7 +39,7 @@ UNIT_TESTS = ("wire", "encap", "inject", "net", "steer", "fabric", "mem", "abi",
 # Of libraries that are not pure as a whole.
 TESTED_PARTS = {"dataplane": ("forward", "poll_policy"),
                 "device": ("account", "cm", "cm_address", "cm_with_qp", "fault", "steps", "watch")}
-UNIT_KITS = ("engine", "batch", "capture", "cm", "frame", "net", "raw")
+UNIT_KITS = ("engine", "batch", "capture", "cm", "frame", "net", "raw", "turns")
 DEVICE_KITS = ("app", "device", "sides")
 DRIVERS = ("loop", "sim", "sim_queue")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_mem_populated",

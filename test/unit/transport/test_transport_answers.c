@@ -49,7 +49,7 @@ static struct owing owe(struct share *program, unsigned n)
     while (engine_wants_tx(w.e))
         assert_int_equal(transmit(), 0);
     o.bulk = sender_of(program, SLOTS);
-    post(o.bulk, SLOTS);
+    post_writes(o.bulk, SLOTS);
     engine_rx(w.e, w.frame, n, ++w.now);
     return o;
 }
@@ -131,7 +131,7 @@ static void short_reads_go_first(void **state)
     }
     assert_int_equal(transmit(), 2 * reads);
     bulk = sender_of(&program, SLOTS);
-    post(bulk, SLOTS);
+    post_writes(bulk, SLOTS);
     engine_rx(w.e, w.frame, 2 * reads, ++w.now);
     assert_int_equal(transmit(), FRAME_BURST);
     for (unsigned i = 0; i < FRAME_BURST; i++) {

@@ -74,7 +74,7 @@ static void sparse_comes_first(void **state)
     }
     for (unsigned i = 0; i < 300; i++) {
         always_send(s, ARRAY_SIZE(s), 20);
-        post(now_and_then, 1);
+        post_writes(now_and_then, 1);
         always_send(s, ARRAY_SIZE(s), 1);
         assert_int_equal(sent_by(now_and_then), i + 1);
     }
@@ -93,7 +93,7 @@ static void send_again_and_again(unsigned n)
     }
     for (unsigned i = 0; i < 4000; i++) {
         if (sent_by(s[0]) == s[0]->prod)
-            post(s[0], n);
+            post_writes(s[0], n);
         always_send(&s[1], 1, 1);
     }
     for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
@@ -122,7 +122,7 @@ static void debt_is_kept(void **state)
     s = sender_of(&program, SLOTS);
     always_send(&s, 1, 3);
     share_charge(&owes, SHARE_QUANTUM * 3);
-    post(debtor, 1);
+    post_writes(debtor, 1);
     always_send(&s, 1, 2);
     assert_int_equal(sent_by(debtor), 0);
     always_send(&s, 1, 6);
@@ -302,7 +302,7 @@ static void faults_end_a_burst(void **state)
 
     program_init(&program, NULL, 1);
     s = make_sender(&program, QPT_RC, SLOTS, true);
-    post(s, SLOTS);
+    post_writes(s, SLOTS);
     w.fault_of_packet = 12000;
     engine_charge_faults(w.e, true);
     assert_int_equal(transmit(), 2);
@@ -387,7 +387,7 @@ static uint64_t round_cost(const struct share *program, unsigned n)
     uint64_t before = counter_get(&program->spent);
 
     for (unsigned i = 0; i < n; i++) {
-        post(&w.sender[i], 1);
+        post_writes(&w.sender[i], 1);
         assert_int_equal(transmit(), 1);
     }
     return spent_since(program, before);
@@ -423,7 +423,7 @@ static void late_debt_is_forgiven(void **state)
     s = sender_of(&program, SLOTS);
     always_send(&s, 1, 3);
     share_charge(&storm, SHARE_QUANTUM * 50);
-    post(s, 1);
+    post_writes(s, 1);
     assert_true(share_must_wait(&storm));
     while (transmit() || engine_wants_tx(w.e)) {
     }
@@ -484,7 +484,7 @@ static void rts_after_a_long_flush(void **state)
     for (; cq_reader_peek(&w.reader); flushed++)
         cq_reader_advance(&w.reader);
     assert_int_equal(flushed, 1024);
-    post(s, 5);
+    post_writes(s, 5);
     assert_int_equal(transmit(), 5);
 }
 
@@ -495,7 +495,7 @@ static void empty_turns_are_bounded(void **state)
 
     program_init(&program, NULL, 1);
     for (unsigned i = 0; i < QUEUES_MAX; i++)
-        post(sender_of(&program, SLOTS), 0);
+        post_writes(sender_of(&program, SLOTS), 0);
     for (; engine_wants_tx(w.e); calls++)
         assert_int_equal(transmit(), 0);
     assert_in_range(calls, QUEUES_MAX / 64, QUEUES_MAX / 64 + 1);
@@ -577,7 +577,7 @@ static void strict_class(void **state)
     first = sender_of_class(program[0], 7);
     for (unsigned i = 1; i < 200; i++) {
         always_send(s, ARRAY_SIZE(s), i % 3);
-        post(first, 20);
+        post_writes(first, 20);
         always_send(s, ARRAY_SIZE(s), 1);
         assert_int_equal(sent_by(first), 20 * i);
     }

@@ -67,12 +67,12 @@ static int setup_with(const struct qos_classes *classes)
     return 0;
 }
 
-int setup(void **state)
+int turns_setup(void **state)
 {
     return setup_with(&(struct qos_classes){0});
 }
 
-int setup_classes(void **state)
+int turns_setup_classes(void **state)
 {
     return setup_with(&(struct qos_classes){
         .count = 3, .of_priority = {2, 2, 2, 1, 2, 2, 2, 0}, .percent = {0, 60, 40}});
@@ -90,7 +90,7 @@ void sender_fini(struct sender *s)
     s->qp = NULL;
 }
 
-int teardown(void **state)
+int turns_teardown(void **state)
 {
     for (unsigned i = 0; i < w.senders; i++)
         sender_fini(&w.sender[i]);
@@ -194,7 +194,7 @@ uint64_t sent_by(const struct sender *s)
     return counter_get(&qp_counters(s->qp)->tx_packets);
 }
 
-void post(struct sender *s, unsigned n)
+void post_writes(struct sender *s, unsigned n)
 {
     for (; n; n--) {
         struct sqe *e = work_queue_slot(s->sq, s->size, sqe_stride(1, 0), s->prod++);
@@ -216,7 +216,7 @@ void always_send(struct sender *const *s, unsigned n, unsigned bursts)
 {
     for (; bursts; bursts--) {
         for (unsigned i = 0; i < n; i++)
-            post(s[i], s[i]->size - (uint32_t)(s[i]->prod - sent_by(s[i])));
+            post_writes(s[i], s[i]->size - (uint32_t)(s[i]->prod - sent_by(s[i])));
         assert_int_equal(transmit(), FRAME_BURST);
     }
 }

@@ -50,14 +50,14 @@ struct turns_world {
 extern struct turns_world w;
 
 /* For cmocka. With classes priority 7 is strict, 3 has 60 percent, the others 40. */
-int setup(void **state);
-int setup_classes(void **state);
-int teardown(void **state);
+int turns_setup(void **state);
+int turns_setup_classes(void **state);
+int turns_teardown(void **state);
 
-#define TEST(f)         cmocka_unit_test_setup_teardown(f, setup, teardown)
-#define CLASSES_TEST(f) cmocka_unit_test_setup_teardown(f, setup_classes, teardown)
+#define TEST(f)         cmocka_unit_test_setup_teardown(f, turns_setup, turns_teardown)
+#define CLASSES_TEST(f) cmocka_unit_test_setup_teardown(f, turns_setup_classes, turns_teardown)
 
-/* to_itself: what it sends may be received. teardown frees it. */
+/* to_itself: what it sends may be received. turns_teardown frees it. */
 struct sender *make_sender(struct share *share, uint32_t type, uint32_t size, bool to_itself);
 /* An unreliable connection: nothing but the engine's turns limits it. */
 struct sender *sender_of(struct share *share, uint32_t size);
@@ -65,7 +65,7 @@ void sender_fini(struct sender *s);
 uint64_t sent_by(const struct sender *s);
 
 /* Work requests that are not signalled, and one look of the engine. */
-void post(struct sender *s, unsigned n);
+void post_writes(struct sender *s, unsigned n);
 /* Into w.frame; how many. */
 unsigned transmit(void);
 /* These have work in each of some bursts. */
