@@ -96,7 +96,7 @@ static void post_one(struct perf *p, struct perf_end *e, bool last, uint64_t tsc
     if (e->template.flags & SQE_INLINE)
         memcpy(s + 1, (const void *)(uintptr_t)(e->local + at), p->size);
     else
-        *(struct sge *)(s + 1) = (struct sge){
+        *(e->template.flags & SQE_SGE_IN_HEADER ? &s->sge : (struct sge *)(s + 1)) = (struct sge){
             .addr = e->local + at, .length = (uint32_t)p->size, .lkey = p->key[e->side]};
     e->posted[e->prod & (e->sq_size - 1)] = tsc;
     e->prod++;

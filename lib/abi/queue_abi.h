@@ -42,6 +42,9 @@ enum sqe_flag {
     SQE_SIGNALED = 1 << 1,
     SQE_SOLICITED = 1 << 2,
     SQE_INLINE = 1 << 3,
+    /* None of these: the only SGE is `sge` of the header, so that one cache line has all. For
+     * SENDs, WRITEs and READs that are no datagrams. */
+    SQE_SGE_IN_HEADER = 1 << 4,
     /* None of these: the queue pair's sample_shared tells of this WQE. */
     SQE_TIMED = 1 << 7,
 };
@@ -53,7 +56,8 @@ struct sge {
     uint32_t lkey;
 };
 
-/* A send WQE: this header, then num_sge SGEs, or inline_len bytes if SQE_INLINE is set. */
+/* A send WQE: this header, then num_sge SGEs, or inline_len bytes if SQE_INLINE is set; nothing
+ * more if SQE_SGE_IN_HEADER is. */
 struct sqe {
     uint64_t wr_id;
     uint8_t opcode; /* enum sqe_op */
@@ -80,6 +84,7 @@ struct sqe {
             uint64_t length;
             uint8_t placement, selectivity;
         } flush;
+        struct sge sge; /* SQE_SGE_IN_HEADER */
         uint64_t words[3];
     };
     uint32_t remote_srqn; /* XRC */

@@ -10,8 +10,9 @@
 
 #include "work_queue.h"
 
-#define MAX_MESSAGE      (UINT64_C(1) << 31)
-#define SEND_FLAGS_KNOWN (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE | SQE_TIMED)
+#define MAX_MESSAGE (UINT64_C(1) << 31)
+#define SEND_FLAGS_KNOWN \
+    (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE | SQE_SGE_IN_HEADER | SQE_TIMED)
 
 enum op_kind {
     OP_UNKNOWN,
@@ -70,6 +71,22 @@ static int copy_inline(const struct work_queue *q, struct send_wqe *wqe, const v
     return 0;
 }
 
+/* The SGE that was copied with the header. The words are those of other operations, too: these have
+ * none. */
+static int move_sge(const struct work_queue *q, struct send_wqe *wqe)
+{
+    const uint32_t ops = 1u << SQE_WRITE | 1u << SQE_WRITE_IMM | 1u << SQE_SEND |
+                         1u << SQE_SEND_IMM | 1u << SQE_SEND_INV | 1u << SQE_READ;
+
+    if (!(ops >> wqe->h.opcode & 1) || wqe->h.num_sge != 1 || !q->max_sge ||
+        (wqe->h.flags & SQE_INLINE))
+        return -EINVAL;
+    wqe->sge[0] = wqe->h.sge;
+    memset(wqe->h.words, 0, sizeof(wqe->h.words));
+    wqe->h.inline_len = 0;
+    return wqe->sge[0].length <= MAX_MESSAGE ? 0 : -EINVAL;
+}
+
 int send_queue_take(struct work_queue *q, struct send_wqe *wqe)
 {
     const struct sqe *entry = take_wqe(q);
@@ -79,6 +96,8 @@ int send_queue_take(struct work_queue *q, struct send_wqe *wqe)
     kind = wqe->h.opcode < ARRAY_SIZE(op_kinds) ? op_kinds[wqe->h.opcode] : OP_UNKNOWN;
     if (unlikely(kind == OP_UNKNOWN || (wqe->h.flags & ~SEND_FLAGS_KNOWN)))
         return -EINVAL;
+    if (wqe->h.flags & SQE_SGE_IN_HEADER)
+        return move_sge(q, wqe);
     if (wqe->h.flags & SQE_INLINE)
         return kind == OP_SGE_OR_INLINE ? copy_inline(q, wqe, entry + 1) : -EINVAL;
     wqe->h.inline_len = 0;

@@ -66,6 +66,7 @@ static inline uint32_t send_wqe_peek_ah(const struct work_queue *sq, uint32_t in
 typedef uint64_t wqe_pair __attribute__((vector_size(16), aligned(8), may_alias));
 
 #define WQE_ONE_SGE     UINT64_C(0x010000)
+#define WQE_SGE_HERE    UINT64_C(0x011000) /* one SGE, in the header */
 #define WQE_SGES        UINT64_C(0xFF0000)
 #define WQE_INLINE      UINT64_C(0x000800)
 #define WQE_FENCE       UINT64_C(0x000100)
@@ -77,6 +78,9 @@ typedef uint64_t wqe_pair __attribute__((vector_size(16), aligned(8), may_alias)
 _Static_assert(SQE_WRITE == 0 && SQE_WRITE_IMM == 1 && SQE_SEND == 2 && SQE_SEND_IMM == 3,
                "the opcodes that WQE_SGE_MASK leaves free");
 _Static_assert((SQE_SIGNALED | SQE_SOLICITED) << 8 == WQE_FREE_FLAGS, "");
+_Static_assert((1 << 16 | SQE_SGE_IN_HEADER << 8) == WQE_SGE_HERE &&
+                   offsetof(struct sqe, sge) == 2 * sizeof(wqe_pair),
+               "the third pair");
 _Static_assert(SQE_INLINE << 8 == WQE_INLINE && SQE_FENCE << 8 == WQE_FENCE, "");
 _Static_assert(offsetof(struct sqe, opcode) == 8 && offsetof(struct sqe, flags) == 9 &&
                    offsetof(struct sqe, num_sge) == 10,
@@ -89,6 +93,13 @@ static inline void wqe_copy_sge(const void *entry, struct send_wqe *w)
 
     memcpy(w->sge, &addr, sizeof(addr));
     memcpy(&w->sge->length, &len, sizeof(len)); /* and the L_Key */
+}
+
+static inline void wqe_copy_sge_here(const volatile wqe_pair *from, struct send_wqe *w)
+{
+    wqe_pair sge = from[2];
+
+    memcpy(w->sge, &sge, sizeof(sge));
 }
 
 /*
@@ -113,10 +124,14 @@ ALWAYS_INLINE uint64_t send_wqe_copy_message(const void *entry, uint32_t max_inl
     wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
     uint64_t word = a[1], len;
 
-    if (likely((word & (WQE_SGE_MASK & ~ignored)) == WQE_ONE_SGE)) {
-        wqe_copy_sge(entry, w);
+    if (likely((word & (WQE_SGE_MASK & ~ignored)) == WQE_SGE_HERE)) {
+        wqe_copy_sge_here(from, w);
         len = w->sge->length;
         b &= (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
+    } else if ((word & (WQE_SGE_MASK & ~ignored)) == WQE_ONE_SGE) {
+        wqe_copy_sge(entry, w);
+        len = w->sge->length;
+        b &= (wqe_pair){UINT64_MAX, UINT32_MAX};
     } else if ((word & (WQE_INLINE_MASK & ~ignored)) == WQE_INLINE && b[1] >> 32 <= max_inline) {
         len = b[1] >> 32;
         a &= (wqe_pair){UINT64_MAX, ~WQE_SGES}; /* no SGEs */
@@ -188,9 +203,12 @@ ALWAYS_INLINE bool send_wqe_copy_read(const void *entry, bool scattered, uint32_
             return false;
         total = wqe_copy_sges(entry, n, w);
     } else {
-        if (word != (WQE_ONE_SGE | SQE_READ))
+        if (likely(word == (WQE_SGE_HERE | SQE_READ)))
+            wqe_copy_sge_here(from, w);
+        else if (word == (WQE_ONE_SGE | SQE_READ))
+            wqe_copy_sge(entry, w);
+        else
             return false;
-        wqe_copy_sge(entry, w);
         total = w->sge->length;
     }
     to[0] = a;

@@ -11,7 +11,7 @@
 
 static uint64_t bytes_of(const struct sqe *s)
 {
-    const struct sge *sge = (const struct sge *)(s + 1);
+    const struct sge *sge = s->flags & SQE_SGE_IN_HEADER ? &s->sge : (const struct sge *)(s + 1);
     uint64_t bytes = s->inline_len;
 
     for (unsigned i = 0; i < s->num_sge; i++)

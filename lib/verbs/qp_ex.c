@@ -160,6 +160,11 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
     }
 }
 
+static bool near_sge_allowed(const struct sqe *s)
+{
+    return s->opcode <= SQE_READ || s->opcode == SQE_SEND_INV;
+}
+
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
     struct shim_qp *qp = qp_of_ex(ex);
@@ -171,8 +176,11 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
         fail_batch(qp, EINVAL);
         return;
     }
-    *(struct sge *)(s + 1) = (struct sge){.addr = addr, .length = length, .lkey = lkey};
     s->num_sge = 1;
+    if (likely(has_near_sges(qp) && near_sge_allowed(s)))
+        put_near_sge(s, &(struct ibv_sge){.addr = addr, .length = length, .lkey = lkey});
+    else
+        *(struct sge *)(s + 1) = (struct sge){.addr = addr, .length = length, .lkey = lkey};
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
@@ -186,6 +194,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
         fail_batch(qp, EINVAL);
         return;
     }
+    s->flags &= (uint8_t)~SQE_SGE_IN_HEADER;
     copy_sges(s + 1, list, (unsigned)n);
     s->num_sge = (uint8_t)n;
 }
@@ -208,7 +217,7 @@ static void append_inline(struct shim_qp *qp, const void *data, size_t length)
     }
     copy_inline((uint8_t *)(s + 1) + s->inline_len, data, (uint32_t)length);
     s->inline_len += (uint32_t)length;
-    s->flags |= SQE_INLINE;
+    s->flags = (uint8_t)((s->flags | SQE_INLINE) & ~SQE_SGE_IN_HEADER);
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *data, size_t length)

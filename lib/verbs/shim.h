@@ -317,6 +317,18 @@ static inline void copy_sges(void *to, const struct ibv_sge *from, unsigned n)
         sge[i] = from[i];
 }
 
+/* Whether requests of one SGE may have it in the header. */
+static inline bool has_near_sges(const struct shim_qp *qp)
+{
+    return qp->ex.qp_base.qp_type != IBV_QPT_UD;
+}
+
+static inline void put_near_sge(struct sqe *s, const struct ibv_sge *sge)
+{
+    s->flags |= SQE_SGE_IN_HEADER;
+    copy_sges(&s->sge, sge, 1);
+}
+
 /* Copies n bytes, from `size`, a constant, to twice that. */
 ALWAYS_INLINE void copy_ends(uint8_t *to, const uint8_t *from, uint32_t n, uint32_t size)
 {

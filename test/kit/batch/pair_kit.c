@@ -68,7 +68,7 @@ static struct wish wish(const struct ops *ops, struct random *r)
                                     64, 1024, 1024, 1025, 2048, 3072, 4095, 10000, 20000};
     static uint8_t op = SQE_READ;
     static uint32_t len = 8;
-    static bool in_two;
+    static bool in_two, near;
     struct wish w = {.flags = SQE_SIGNALED};
 
     if (random_below(r, 24) == 0)
@@ -77,6 +77,9 @@ static struct wish wish(const struct ops *ops, struct random *r)
         len = lens[random_below(r, ARRAY_SIZE(lens))];
     if (random_below(r, 24) == 0)
         in_two = random_below(r, 4) == 0;
+    if (random_below(r, 24) == 0)
+        near = !near;
+    w.near = near;
     w.op = op;
     w.len = op_is_atomic(op) ? 8 : len;
     w.from = random_below(r, MEMORY - w.len);
@@ -141,6 +144,11 @@ void post(struct chain *c, const struct wish *w)
         sge[1].lkey ^= 0x100;
     else if (w->wrong == 9)
         sge[1].addr = IOVA + MEMORY - sge[1].length + 1;
+    if (w->near && e->num_sge == 1 && w->op <= SQE_READ && batch_type != QPT_UD) {
+        e->flags |= SQE_SGE_IN_HEADER;
+        e->sge = sge[0];
+        memset(sge, 0xEE, sizeof(*sge));
+    }
     atomic_store(&s->shared->sq_prod, s->prod);
 }
 

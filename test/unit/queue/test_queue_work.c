@@ -120,6 +120,45 @@ static void test_inline(void **state)
     free(r.bytes);
 }
 
+/* Of operations that use no word of the header themselves. */
+static void test_sge_in_header(void **state)
+{
+    const uint32_t ops = 1u << SQE_WRITE | 1u << SQE_WRITE_IMM | 1u << SQE_SEND |
+                         1u << SQE_SEND_IMM | 1u << SQE_SEND_INV | 1u << SQE_READ;
+    const struct sge sge = {0x7000, 16, 5};
+    struct send_wqe in = {
+        .h = {.num_sge = 1, .flags = SQE_SGE_IN_HEADER, .inline_len = 7, .sge = sge},
+        .sge = {{1, 2, 3}}};
+    struct send_wqe out;
+    struct ring r;
+
+    ring_init(&r, sqe_stride(MAX_SGE, MAX_INLINE), 0);
+    for (uint8_t op = 0; op < 32; op++) {
+        in.h.opcode = op;
+        assert_int_equal(take_send(&r, &in, &out), ops >> op & 1 ? 0 : -EINVAL);
+        if (!(ops >> op & 1))
+            continue;
+        assert_memory_equal(&out.sge[0], &sge, sizeof(sge));
+        assert_int_equal(out.h.inline_len, 0);
+        assert_int_equal(out.h.words[0] | out.h.words[1] | out.h.words[2], 0);
+    }
+    in.h.opcode = SQE_SEND;
+    in.h.num_sge = 2;
+    assert_int_equal(take_send(&r, &in, &out), -EINVAL);
+    in.h.num_sge = 0;
+    assert_int_equal(take_send(&r, &in, &out), -EINVAL);
+    in.h.num_sge = 1;
+    in.h.flags |= SQE_INLINE;
+    assert_int_equal(take_send(&r, &in, &out), -EINVAL);
+    in.h.flags = SQE_SGE_IN_HEADER;
+    in.h.sge.length = UINT32_MAX;
+    assert_int_equal(take_send(&r, &in, &out), -EINVAL);
+    in.h.sge.length = 16;
+    r.q.max_sge = 0;
+    assert_int_equal(take_send(&r, &in, &out), -EINVAL);
+    free(r.bytes);
+}
+
 /* The verdict on each of the 256 opcodes. */
 static void test_opcodes(void **state)
 {
@@ -298,15 +337,11 @@ static void test_concurrent_rewrite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pending),
-        cmocka_unit_test(test_send_entry),
-        cmocka_unit_test(test_inline),
-        cmocka_unit_test(test_opcodes),
-        cmocka_unit_test(test_malformed_send),
-        cmocka_unit_test(test_receive),
-        cmocka_unit_test(test_take_id),
-        cmocka_unit_test(test_copy_is_private),
-        cmocka_unit_test(test_concurrent_rewrite),
+        cmocka_unit_test(test_pending),         cmocka_unit_test(test_send_entry),
+        cmocka_unit_test(test_inline),          cmocka_unit_test(test_sge_in_header),
+        cmocka_unit_test(test_opcodes),         cmocka_unit_test(test_malformed_send),
+        cmocka_unit_test(test_receive),         cmocka_unit_test(test_take_id),
+        cmocka_unit_test(test_copy_is_private), cmocka_unit_test(test_concurrent_rewrite),
     };
 
     return cmocka_run_group_tests_name("queue_work", tests, NULL, NULL);
