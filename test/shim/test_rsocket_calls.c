@@ -13,6 +13,7 @@
 
 #define RSOCKET_PORT 31000
 #include "rsocket_backlog.h"
+#include "rsocket_cancel.h"
 #include "rsocket_pair.h"
 
 #define SHORT_MS 200
@@ -427,6 +428,15 @@ int main(void)
         cmocka_unit_test(test_never_accepted),
         cmocka_unit_test(test_listening_child),
         cmocka_unit_test(test_full_backlog_sleeps),
+        cmocka_unit_test(test_cancel_receive),
+        cmocka_unit_test(test_cancel_behind_another),
+        cmocka_unit_test(test_cancel_datagram),
+        cmocka_unit_test(test_cancel_send),
+        cmocka_unit_test(test_cancel_accept),
+        cmocka_unit_test(test_cancel_connect),
+        cmocka_unit_test(test_cancel_polls),
+        cmocka_unit_test(test_cancel_before),
+        cmocka_unit_test(test_cancel_never),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

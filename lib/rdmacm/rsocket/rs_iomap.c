@@ -255,13 +255,13 @@ ssize_t rs_iowrite(struct rsocket *rs, const void *buf, size_t count, off_t offs
     struct iovec iov = {(void *)(uintptr_t)buf, count};
     bool nonblocking = rs_nonblocking(rs, flags);
     ssize_t done;
-    int err = rs_send_lock(rs, nonblocking);
 
-    if (err)
-        return err;
     pthread_mutex_lock(&rs->lock);
-    done = write_all(rs_stream_of(rs), &iov, (uint64_t)offset, nonblocking);
+    done = rs_send_turn(rs, nonblocking);
+    if (!done) {
+        done = write_all(rs_stream_of(rs), &iov, (uint64_t)offset, nonblocking);
+        rs_turn_leave(&rs->sending);
+    }
     pthread_mutex_unlock(&rs->lock);
-    pthread_mutex_unlock(&rs->send_lock);
     return done;
 }

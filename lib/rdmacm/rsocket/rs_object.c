@@ -27,8 +27,8 @@ void rs_init(struct rsocket *rs, const struct rs_ops *ops, int family, int type,
     rs->family = family;
     rs->type = type;
     pthread_mutex_init(&rs->lock, NULL);
-    pthread_mutex_init(&rs->send_lock, NULL);
-    pthread_mutex_init(&rs->recv_lock, NULL);
+    pthread_cond_init(&rs->sending.left, NULL);
+    pthread_cond_init(&rs->receiving.left, NULL);
     if (parent) {
         rs->options = parent->options;
         rs->options.route = NULL;
@@ -47,8 +47,8 @@ void rs_fini(struct rsocket *rs)
 {
     free(rs->options.route);
     pthread_mutex_destroy(&rs->lock);
-    pthread_mutex_destroy(&rs->send_lock);
-    pthread_mutex_destroy(&rs->recv_lock);
+    pthread_cond_destroy(&rs->sending.left);
+    pthread_cond_destroy(&rs->receiving.left);
 }
 
 struct rsocket *rs_get(int fd)

@@ -28,6 +28,7 @@ struct set {
     nfds_t own, armed; /* rsockets; of them armed at the last look */
     bool foreign;      /* some are no rsockets */
     bool extra_ready;
+    bool listed;             /* the thread, with all rsockets */
     nfds_t extra_at, own_at; /* of the caller's and the thread's descriptor, if there is one */
     int extra_fd;
     struct row few_rows[FEW];
@@ -165,12 +166,13 @@ static int prepare(struct set *s, int own)
     }
     s->extra_at = add_real(s, (struct pollfd){.fd = s->extra_fd, .events = POLLIN});
     s->own_at = add_real(s, (struct pollfd){.fd = own, .events = POLLIN});
+    s->listed = own >= 0;
     return found;
 }
 
-static void remove_waiters(struct set *s, int own)
+static void remove_waiters(struct set *s)
 {
-    for (nfds_t i = 0; i < s->n; i++) {
+    for (nfds_t i = 0; i < s->n && s->listed; i++) {
         struct rsocket *rs = s->rows[i].rs;
 
         if (rs) {
@@ -179,7 +181,13 @@ static void remove_waiters(struct set *s, int own)
             pthread_mutex_unlock(&rs->lock);
         }
     }
-    rs_wake_drain(own);
+    s->listed = false;
+}
+
+static void cancel_sleep(void *set)
+{
+    remove_waiters(set);
+    set_fini(set);
 }
 
 /* After poll(2): the events of all rows. woken: sockets may have news without a descriptor. */
@@ -218,10 +226,9 @@ static int sleep_once(struct set *s, int own, int64_t deadline)
 {
     int found = prepare(s, own), got;
 
-    got = poll(s->real, s->reals, found ? 0 : rs_poll_ms(deadline));
-    if (got < 0)
-        got = -errno;
-    remove_waiters(s, own);
+    got = rs_sleep(s->real, s->reals, found ? 0 : rs_poll_ms(deadline), cancel_sleep, s);
+    remove_waiters(s);
+    rs_wake_drain(own);
     if (got < 0)
         return found ? found : got;
     return collect(s, is_ready(s, own, s->own_at));
@@ -232,7 +239,7 @@ static int sleep_in_slices(struct set *s, int64_t deadline)
 {
     int ms = rs_ms_until(deadline), found;
 
-    poll(NULL, 0, ms < RS_SLICE_MS ? ms : RS_SLICE_MS);
+    rs_sleep(NULL, 0, ms < RS_SLICE_MS ? ms : RS_SLICE_MS, cancel_sleep, s);
     found = look(s);
     return found ? found : peek(s);
 }

@@ -49,7 +49,7 @@ static uint32_t copy(struct rs_stream *s, const struct iovec *iov, size_t skip, 
     return n;
 }
 
-/* With both locks. */
+/* With the turn. */
 static ssize_t receive(struct rs_stream *s, const struct iovec *iov, size_t size, int flags)
 {
     bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK);
@@ -94,18 +94,17 @@ ssize_t rs_stream_recv(struct rsocket *rs, const struct iovec *iov, int n, int f
 {
     struct rs_stream *s = rs_stream_of(rs);
     ssize_t done;
-    int err;
 
     if (flags & (MSG_OOB | MSG_ERRQUEUE))
         return -EOPNOTSUPP;
     if (from)
         from->ss_family = AF_UNSPEC; /* as with TCP, no address */
-    err = rs_lock_in_time(&rs->recv_lock, rs_nonblocking(rs, flags), rs->options.recv_timeout_ms);
-    if (err)
-        return err;
     pthread_mutex_lock(&rs->lock);
-    done = receive(s, iov, rs_iov_size(iov, n), flags);
+    done = rs_turn_take(rs, &rs->receiving, rs_nonblocking(rs, flags), rs->options.recv_timeout_ms);
+    if (!done) {
+        done = receive(s, iov, rs_iov_size(iov, n), flags);
+        rs_turn_leave(&rs->receiving);
+    }
     pthread_mutex_unlock(&rs->lock);
-    pthread_mutex_unlock(&rs->recv_lock);
     return done;
 }

@@ -129,7 +129,9 @@ int rs_select(int n, fd_set *r, fd_set *w, fd_set *e, const struct timeval *time
     if (!fds)
         return -ENOMEM;
     count = to_array(fds, n, r, w, e);
+    pthread_cleanup_push(free, fds);
     found = poll_for(fds, count, milliseconds(timeout));
+    pthread_cleanup_pop(0);
     if (found >= 0) {
         clear(r);
         clear(w);

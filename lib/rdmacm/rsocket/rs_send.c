@@ -65,9 +65,9 @@ int rs_send_wait(struct rs_stream *s, bool nonblocking, int64_t deadline)
     return send_decided(&s->rs) ? 0 : -EAGAIN;
 }
 
-int rs_send_lock(struct rsocket *rs, bool nonblocking)
+int rs_send_turn(struct rsocket *rs, bool nonblocking)
 {
-    return rs_lock_in_time(&rs->send_lock, nonblocking, rs->options.send_timeout_ms);
+    return rs_turn_take(rs, &rs->sending, nonblocking, rs->options.send_timeout_ms);
 }
 
 /* ---- staging: from the program's memory to registered memory, or inline ---- */
@@ -143,7 +143,7 @@ static ssize_t send_message(struct rs_stream *s, const struct iovec *iov, size_t
     return n;
 }
 
-/* With both locks: all bytes, or those that can be sent. */
+/* With the turn: all bytes, or those that can be sent. */
 static ssize_t send_all(struct rs_stream *s, const struct iovec *iov, size_t size, bool nonblocking)
 {
     int64_t deadline = rs_deadline(s->rs.options.send_timeout_ms);
@@ -177,18 +177,17 @@ ssize_t rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int f
     struct rs_stream *s = rs_stream_of(rs);
     bool nonblocking = rs_nonblocking(rs, flags);
     ssize_t done;
-    int err;
 
     (void)to; /* of a connected socket: ignored */
     (void)length;
     if (flags & MSG_OOB)
         return -EOPNOTSUPP;
-    err = rs_send_lock(rs, nonblocking);
-    if (err)
-        return err;
     pthread_mutex_lock(&rs->lock);
-    done = send_all(s, iov, rs_iov_size(iov, n), nonblocking);
+    done = rs_send_turn(rs, nonblocking);
+    if (!done) {
+        done = send_all(s, iov, rs_iov_size(iov, n), nonblocking);
+        rs_turn_leave(&rs->sending);
+    }
     pthread_mutex_unlock(&rs->lock);
-    pthread_mutex_unlock(&rs->send_lock);
     return done;
 }

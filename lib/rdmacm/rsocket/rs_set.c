@@ -282,23 +282,47 @@ static int report(struct rs_set *s, const struct view *v, struct epoll_event *ev
     return count;
 }
 
+struct wait {
+    struct rs_set *set;
+    struct view view;
+};
+
+static void end_wait(struct wait *w)
+{
+    struct rs_set *s = w->set;
+
+    pthread_mutex_lock(&s->lock);
+    if (!--s->waiting && !s->closed) /* the last one has seen it */
+        rs_wake_drain(s->object.fd);
+}
+
+static void cancel_wait(void *wait)
+{
+    struct wait *w = wait;
+
+    end_wait(w);
+    pthread_mutex_unlock(&w->set->lock);
+    view_fini(&w->view);
+    rs_object_put(&w->set->object);
+}
+
 /* Waits once for the rows as they are now. With lock, which is released. */
 static int wait_once(struct rs_set *s, struct epoll_event *events, int max, int timeout_ms)
 {
-    struct view v;
-    int found = view_init(&v, s);
+    struct wait w = {.set = s};
+    int found = view_init(&w.view, s);
 
     if (found)
         return found;
     s->waiting++;
     pthread_mutex_unlock(&s->lock);
-    found = rs_poll(v.fds, (nfds_t)v.n, timeout_ms, s->object.fd);
-    pthread_mutex_lock(&s->lock);
-    if (!--s->waiting && !s->closed) /* the last one has seen it */
-        rs_wake_drain(s->object.fd);
+    pthread_cleanup_push(cancel_wait, &w);
+    found = rs_poll(w.view.fds, (nfds_t)w.view.n, timeout_ms, s->object.fd);
+    pthread_cleanup_pop(0);
+    end_wait(&w);
     if (found > 0)
-        found = report(s, &v, events, max);
-    view_fini(&v);
+        found = report(s, &w.view, events, max);
+    view_fini(&w.view);
     return found;
 }
 

@@ -3,8 +3,8 @@
  * What rsockets of both kinds have in common. Internal functions return a negative errno; the
  * exported ones (rsocket.c) turn it into -1 and errno.
  *
- * Locks, in the order of taking: send_lock (one thread sends), recv_lock (one receives), lock (all
- * other fields). Only lock is held for short times; bytes are copied without it.
+ * A lock guards all fields, and is held for short times: bytes are copied without it, and a thread
+ * that sends or receives has its turn from the first byte to the last.
  */
 #ifndef UROCE_RS_SOCKET_H
 #define UROCE_RS_SOCKET_H
@@ -28,6 +28,13 @@ struct rsocket;
 struct rs_waiter {
     struct rs_waiter *next;
     int fd; /* the thread's eventfd */
+};
+
+/* Of the threads that send with a socket, or receive, one at a time. */
+struct rs_turn {
+    bool taken;
+    pthread_t by;        /* the thread that has it */
+    pthread_cond_t left; /* with the socket's lock */
 };
 
 struct rs_options {
@@ -86,7 +93,8 @@ struct rsocket {
     struct rs_object object; /* first: what the table holds */
     const struct rs_ops *ops;
     int family, type;
-    pthread_mutex_t lock, send_lock, recv_lock;
+    pthread_mutex_t lock;
+    struct rs_turn sending, receiving;
     struct rs_waiter *waiters;
     struct rs_options options;
     int flags;   /* O_NONBLOCK */
@@ -147,13 +155,10 @@ int rs_ms_until(int64_t deadline);
 /* How long a thread sleeps at a time that cannot be woken by others, in ms. */
 #define RS_SLICE_MS 10
 
-/* Takes a lock that another thread of the program may hold for long. Returns 0, or -EAGAIN: not at
- * once, or not in time. timeout_ms 0: none. */
-int rs_lock_in_time(pthread_mutex_t *lock, bool nonblocking, uint32_t timeout_ms);
-
 /*
  * Sleeps until done, with lock held outside the sleep. Returns 0, -EAGAIN after the deadline, or
- * -EINTR.
+ * -EINTR. A thread that is cancelled there leaves its turns, and returns the call's reference to
+ * the socket (rs_put).
  */
 int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadline);
 
@@ -166,9 +171,24 @@ void rs_wake_drain(int fd);
 void rs_add_waiter(struct rsocket *rs, struct rs_waiter *w, int fd);
 void rs_remove_waiter(struct rsocket *rs, struct rs_waiter *w);
 
+/* ---- rs_cancel.c: what a call that may be cancelled does without working (rs_call.h) ---- */
+
+/* poll(2) of the calling thread; when that is cancelled there, `undo` is called. Returns as poll,
+ * or a negative errno. */
+int rs_sleep(struct pollfd *fds, nfds_t n, int ms, void (*undo)(void *arg), void *arg);
+
+/* With lock. Returns 0, or -EAGAIN: not at once, or not in time. timeout_ms 0: none. A thread that
+ * is cancelled here returns the call's reference. */
+int rs_turn_take(struct rsocket *rs, struct rs_turn *t, bool nonblocking, uint32_t timeout_ms);
+void rs_turn_leave(struct rs_turn *t);
+
+/* The calling thread is cancelled: leaves its turns, the lock, which it has, and the reference. */
+void rs_leave_cancelled(struct rsocket *rs);
+
 /* ---- rs_poll.c ---- */
 
-/* rpoll, with one more descriptor (or -1) that ends it when it is readable. */
+/* rpoll, with one more descriptor (or -1) that ends it when it is readable. When the thread is
+ * cancelled, nothing is left but what the caller has. */
 int rs_poll(struct pollfd *fds, nfds_t n, int timeout_ms, int extra_fd);
 
 /* ---- rs_options.c ---- */

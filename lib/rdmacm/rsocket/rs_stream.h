@@ -183,13 +183,13 @@ int rs_stream_send_error(struct rs_stream *s);
 int rs_stream_send_mapping(struct rs_stream *s);
 void rs_stream_unmap_all(struct rs_stream *s);
 
-/* The thread's way through a blocking send: send_lock. -EAGAIN: another thread sends, for longer
+/* With lock, as all of these: the thread's turn to send. -EAGAIN: another thread sends, for longer
  * than this one waits. */
-int rs_send_lock(struct rsocket *rs, bool nonblocking);
-/* With lock: until more can be sent, or it is known that it cannot. */
+int rs_send_turn(struct rsocket *rs, bool nonblocking);
+/* Until more can be sent, or it is known that it cannot. */
 int rs_send_wait(struct rs_stream *s, bool nonblocking, int64_t deadline);
 /*
- * With lock, which is released while bytes are copied: takes room from the send ring, or for few
+ * Releases the lock while bytes are copied: takes room from the send ring, or for few
  * bytes uses the array small; fills sge and returns their number, or a negative errno.
  */
 struct rs_staged {

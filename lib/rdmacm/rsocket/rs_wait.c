@@ -32,20 +32,6 @@ int64_t rs_deadline(uint32_t timeout_ms)
     return timeout_ms ? rs_now_ns() + timeout_ms * (int64_t)NS_PER_MS : RS_FOREVER;
 }
 
-int rs_lock_in_time(pthread_mutex_t *lock, bool nonblocking, uint32_t timeout_ms)
-{
-    struct timespec at;
-    int64_t until;
-
-    if (nonblocking)
-        return pthread_mutex_trylock(lock) ? -EAGAIN : 0;
-    if (!timeout_ms)
-        return -pthread_mutex_lock(lock);
-    until = rs_deadline(timeout_ms);
-    at = (struct timespec){until / (int64_t)NS_PER_SEC, until % (int64_t)NS_PER_SEC};
-    return pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &at) ? -EAGAIN : 0;
-}
-
 int rs_ms_until(int64_t deadline)
 {
     int64_t left;
@@ -147,27 +133,46 @@ static bool spin(struct rsocket *rs, bool (*done)(struct rsocket *rs))
     return false;
 }
 
+/* A thread in its sleep. */
+struct sleeper {
+    struct rsocket *rs;
+    bool listed;
+    struct rs_waiter waiter;
+};
+
+static void end_sleep(struct sleeper *s)
+{
+    pthread_mutex_lock(&s->rs->lock);
+    if (s->listed)
+        rs_remove_waiter(s->rs, &s->waiter);
+}
+
+static void cancel_sleep(void *sleeper)
+{
+    struct sleeper *s = sleeper;
+
+    end_sleep(s);
+    rs_leave_cancelled(s->rs);
+}
+
 /* Sleeps once; own: the thread's eventfd, or none. Returns 0 after news or the time, or -EINTR. */
 static int sleep_once(struct rsocket *rs, int own, int64_t deadline)
 {
+    struct sleeper s = {.rs = rs, .listed = own >= 0};
     struct pollfd fds[RS_FDS_MAX + 1];
     unsigned n = rs->ops->fds(rs, fds);
-    struct rs_waiter waiter;
-    int got, err, ms = rs_poll_ms(deadline);
+    int got, ms = rs_poll_ms(deadline);
 
     fds[n] = (struct pollfd){.fd = own, .events = POLLIN};
-    if (own >= 0)
-        rs_add_waiter(rs, &waiter, own);
+    if (s.listed)
+        rs_add_waiter(rs, &s.waiter, own);
     pthread_mutex_unlock(&rs->lock);
-    got = poll(fds, n + (own >= 0), own >= 0 || ms < RS_SLICE_MS ? ms : RS_SLICE_MS);
-    err = got < 0 ? -errno : 0;
-    pthread_mutex_lock(&rs->lock);
-    if (own < 0)
-        return err;
-    rs_remove_waiter(rs, &waiter);
-    if (got > 0 && fds[n].revents)
+    got = rs_sleep(fds, n + s.listed, s.listed || ms < RS_SLICE_MS ? ms : RS_SLICE_MS, cancel_sleep,
+                   &s);
+    end_sleep(&s);
+    if (s.listed && got > 0 && fds[n].revents)
         rs_wake_drain(own);
-    return err;
+    return got < 0 ? got : 0;
 }
 
 int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadline)

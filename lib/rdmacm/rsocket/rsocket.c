@@ -1,79 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exported functions, rsocket(7). Streams and datagrams are in files of their own. */
-#include <errno.h>
+/* The exported functions, rsocket(7), but those of rs_ask.c. Streams and datagrams are in files of
+ * their own. */
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "rs_accept.h"
-#include "rs_iomap.h"
+#include "rs_call.h"
 #include "rs_select.h"
 #include "rs_set.h"
 #include "rs_socket.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* Declared in rdma/rsocket.h since version 65 of rdma-core. */
 EXPORT int repoll_create(int flags);
 EXPORT int repoll_ctl(int set, int op, int fd, struct epoll_event *event);
 EXPORT int repoll_wait(int set, struct epoll_event *events, int max, int timeout);
 
-/* The result of an internal function as that of an exported one. */
-static ssize_t result(ssize_t n)
-{
-    if (n >= 0)
-        return n;
-    errno = (int)-n;
-    return -1;
-}
-
-static int result_int(int n)
-{
-    return (int)result(n);
-}
-
-/* Calls an internal function with the socket's lock. */
-#define LOCKED(rs, call)                   \
-    ({                                     \
-        int locked_result_;                \
-        pthread_mutex_lock(&(rs)->lock);   \
-        locked_result_ = (call);           \
-        pthread_mutex_unlock(&(rs)->lock); \
-        rs_put(rs);                        \
-        result_int(locked_result_);        \
-    })
-
-static struct rsocket *get(int socket)
-{
-    struct rsocket *rs = rs_get(socket);
-
-    if (!rs)
-        errno = EBADF;
-    return rs;
-}
-
-static bool is_stream(const struct rsocket *rs)
-{
-    return rs->type == SOCK_STREAM;
-}
-
-/* As accept(2): what fits, and how much it would be. */
-static void give_addr(const struct sockaddr_storage *from, struct sockaddr *addr, socklen_t *length)
-{
-    socklen_t size = from->ss_family == AF_UNSPEC ? 0 : rs_addr_size(from->ss_family);
-
-    if (!addr || !length)
-        return;
-    memcpy(addr, from, *length < size ? *length : size);
-    *length = size;
-}
-
 /* ---- making and ending ---- */
 
 EXPORT int rsocket(int domain, int type, int protocol)
 {
+    CALL(RS_CANCEL_NEVER);
     int flags = type & SOCK_NONBLOCK ? O_NONBLOCK : 0;
     int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
 
@@ -88,6 +35,7 @@ EXPORT int rsocket(int domain, int type, int protocol)
 
 EXPORT int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
+    CALL(RS_CANCEL_NEVER);
     struct rsocket *rs = get(socket);
 
     return rs ? LOCKED(rs, rs->ops->bind(rs, addr, addrlen)) : -1;
@@ -95,6 +43,7 @@ EXPORT int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 
 EXPORT int rlisten(int socket, int backlog)
 {
+    CALL(RS_CANCEL_NEVER);
     struct rsocket *rs = get(socket);
 
     return rs ? LOCKED(rs, is_stream(rs) ? rs_stream_listen(rs, backlog) : -EOPNOTSUPP) : -1;
@@ -102,6 +51,7 @@ EXPORT int rlisten(int socket, int backlog)
 
 EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
+    CALL(RS_CANCEL_SLEEP);
     struct rsocket *rs = get(socket);
     struct sockaddr_storage peer;
     int fd;
@@ -110,12 +60,13 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
         return -1;
     fd = LOCKED(rs, is_stream(rs) ? rs_stream_accept(rs, 0, &peer) : -EOPNOTSUPP);
     if (fd >= 0)
-        give_addr(&peer, addr, addrlen);
+        rs_give_addr(&peer, addr, addrlen);
     return fd;
 }
 
 EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
+    CALL(RS_CANCEL_SLEEP);
     struct rsocket *rs = get(socket);
 
     return rs ? LOCKED(rs, rs->ops->connect(rs, addr, addrlen)) : -1;
@@ -123,6 +74,7 @@ EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 
 EXPORT int rshutdown(int socket, int how)
 {
+    CALL(RS_CANCEL_NEVER);
     struct rsocket *rs = get(socket);
 
     return rs ? LOCKED(rs, rs->ops->shutdown(rs, how)) : -1;
@@ -130,6 +82,7 @@ EXPORT int rshutdown(int socket, int how)
 
 EXPORT int rclose(int socket)
 {
+    CALL(RS_CANCEL_NEVER);
     struct rsocket *rs;
 
     if (rs_set_close(socket))
@@ -177,6 +130,7 @@ static ssize_t receive_message(struct rsocket *rs, struct msghdr *msg, int flags
 
 EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 {
+    CALL(RS_CANCEL_SLEEP);
     struct rsocket *rs = get(socket);
     struct sockaddr_storage from = {0};
     ssize_t n;
@@ -187,7 +141,7 @@ EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
     rs_put(rs);
     if (n >= 0) {
         if (msg->msg_name)
-            give_addr(&from, msg->msg_name, &msg->msg_namelen);
+            rs_give_addr(&from, msg->msg_name, &msg->msg_namelen);
         msg->msg_controllen = 0;
     }
     return result(n);
@@ -196,6 +150,7 @@ EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr,
                          socklen_t *addrlen)
 {
+    CALL(RS_CANCEL_SLEEP);
     struct rsocket *rs = get(socket);
     struct iovec iov = {buf, len};
     struct sockaddr_storage from = {0};
@@ -206,12 +161,13 @@ EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct so
     n = rs->ops->recv(rs, &iov, 1, flags, &from);
     rs_put(rs);
     if (n >= 0)
-        give_addr(&from, src_addr, addrlen);
+        rs_give_addr(&from, src_addr, addrlen);
     return result(n);
 }
 
 EXPORT ssize_t rrecv(int socket, void *buf, size_t len, int flags)
 {
+    CALL(RS_CANCEL_SLEEP);
     struct rsocket *rs = get(socket);
     struct iovec iov = {buf, len};
     ssize_t n;
@@ -230,6 +186,7 @@ EXPORT ssize_t rread(int socket, void *buf, size_t count)
 
 EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 {
+    CALL(RS_CANCEL_SLEEP);
     struct rsocket *rs;
     ssize_t n;
 
@@ -246,6 +203,7 @@ EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 static ssize_t send_pieces(int socket, const struct iovec *iov, int n, int flags,
                            const struct sockaddr *to, socklen_t length)
 {
+    CALL(RS_CANCEL_SLEEP);
     struct rsocket *rs = get(socket);
     ssize_t sent;
 
@@ -293,139 +251,31 @@ EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 
 EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
+    CALL(RS_CANCEL_SLEEP);
     return result_int(rs_poll(fds, nfds, timeout, -1));
 }
 
 EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
                    struct timeval *timeout)
 {
+    CALL(RS_CANCEL_SLEEP);
     return result_int(rs_select(nfds, readfds, writefds, exceptfds, timeout));
 }
 
 EXPORT int repoll_create(int flags)
 {
+    CALL(RS_CANCEL_NEVER);
     return result_int(rs_set_create(flags));
 }
 
 EXPORT int repoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
+    CALL(RS_CANCEL_NEVER);
     return result_int(rs_set_ctl(set, op, fd, event));
 }
 
 EXPORT int repoll_wait(int set, struct epoll_event *events, int max, int timeout)
 {
+    CALL(RS_CANCEL_SLEEP);
     return result_int(rs_set_wait(set, events, max, timeout));
-}
-
-/* ---- names, options ---- */
-
-static int name_of(int socket, bool peer, struct sockaddr *addr, socklen_t *length)
-{
-    struct rsocket *rs = get(socket);
-    struct sockaddr_storage name;
-    int err;
-
-    if (!rs)
-        return -1;
-    err = LOCKED(rs, rs->ops->name(rs, peer, &name));
-    if (!err)
-        give_addr(&name, addr, length);
-    return err;
-}
-
-EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
-{
-    return name_of(socket, true, addr, addrlen);
-}
-
-EXPORT int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
-{
-    return name_of(socket, false, addr, addrlen);
-}
-
-EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
-{
-    struct rsocket *rs = get(socket);
-
-    return rs ? LOCKED(rs, rs_set_option(rs, level, optname, optval, optlen)) : -1;
-}
-
-EXPORT int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
-{
-    struct rsocket *rs = get(socket);
-
-    return rs ? LOCKED(rs, rs_get_option(rs, level, optname, optval, optlen)) : -1;
-}
-
-/* The descriptors below never block; this flag is of our calls. */
-static int set_flags(struct rsocket *rs, int flags)
-{
-    rs->flags = flags & O_NONBLOCK;
-    return 0;
-}
-
-EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
-{
-    struct rsocket *rs = get(socket);
-    va_list args;
-    int arg = 0;
-
-    if (!rs)
-        return -1;
-    va_start(args, cmd);
-    if (cmd == F_SETFL || cmd == F_SETFD)
-        arg = va_arg(args, int);
-    va_end(args);
-    switch (cmd) {
-    case F_GETFL:
-        return LOCKED(rs, rs->flags | O_RDWR);
-    case F_SETFL:
-        return LOCKED(rs, set_flags(rs, arg));
-    case F_GETFD:
-        return LOCKED(rs, fcntl(socket, F_GETFD));
-    case F_SETFD:
-        return LOCKED(rs, fcntl(socket, F_SETFD, arg));
-    default:
-        rs_put(rs);
-        return result_int(-EINVAL);
-    }
-}
-
-/* ---- direct placement ---- */
-
-EXPORT off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
-{
-    struct rsocket *rs = get(socket);
-    off_t at;
-
-    (void)flags; /* reserved */
-    if (!rs)
-        return -1;
-    at = is_stream(rs) ? rs_iomap(rs, buf, len, prot, offset) : -EOPNOTSUPP;
-    rs_put(rs);
-    return (off_t)result(at);
-}
-
-EXPORT int riounmap(int socket, void *buf, size_t len)
-{
-    struct rsocket *rs = get(socket);
-    int err;
-
-    if (!rs)
-        return -1;
-    err = is_stream(rs) ? rs_iounmap(rs, buf, len) : -EOPNOTSUPP;
-    rs_put(rs);
-    return result_int(err);
-}
-
-EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
-{
-    struct rsocket *rs = get(socket);
-    ssize_t n;
-
-    if (!rs)
-        return (size_t)-1;
-    n = is_stream(rs) ? rs_iowrite(rs, buf, count, offset, flags) : -EOPNOTSUPP;
-    rs_put(rs);
-    return (size_t)result(n);
 }
