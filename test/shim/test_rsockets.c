@@ -264,13 +264,16 @@ static void test_flags_and_pieces(void **state)
     struct timeval time = {.tv_usec = 50000};
     struct msghdr msg = {.msg_iov = out, .msg_iovlen = 3};
     struct timespec begin;
-    char first[4], second[8];
+    char all[12], first[4], second[8];
     struct pair p;
 
     make_pair(&p, 0, 0);
     assert_int_equal(rwritev(p.a, out, 3), 6);
     assert_int_equal(rsendmsg(p.a, &msg, 0), 6);
     assert_int_equal(rrecv(p.b, second, 6, MSG_PEEK | MSG_WAITALL), 6);
+    while (rrecv(p.b, all, sizeof(all), MSG_PEEK) <
+           (ssize_t)sizeof(all)) /* until the second came */
+        ;
     in[0] = (struct iovec){first, 4};
     in[1] = (struct iovec){second, 8};
     assert_int_equal(rrecv(p.b, first, 2, 0), 2);
