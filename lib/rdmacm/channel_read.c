@@ -2,10 +2,10 @@
 /* Events that a channel's socket brings: reading them, waiting for one, taking some out of turn. */
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 
 #include "channel.h"
+#include "restart.h"
 
 /* ---- reading ---- */
 
@@ -119,22 +119,6 @@ static void end_wait(struct cma_channel *ch)
 static void cancel_wait(void *ch)
 {
     end_wait(ch);
-}
-
-/*
- * After a signal a read goes on if the signal's handler was installed with SA_RESTART; poll() never
- * does. Which signal it was cannot be known. So this says that the program wants to be interrupted
- * when any of its handlers lacks the flag.
- */
-static bool wants_eintr(void)
-{
-    struct sigaction sa;
-
-    for (int sig = 1; sig < NSIG; sig++)
-        if (!sigaction(sig, NULL, &sa) && sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN &&
-            !(sa.sa_flags & SA_RESTART))
-            return true;
-    return false;
 }
 
 /* A cancellation point if `cancel` says so. The descriptor of a channel that was destroyed is never

@@ -5,87 +5,24 @@
  */
 #include "rsocket_cancel.h"
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "descriptors.h"
 
 #define RSOCKET_PORT 32500
-#include "rsocket_pair.h"
+#include "rsocket_caller.h"
 
 /* Declared in rdma/rsocket.h since version 65 of rdma-core. */
 int repoll_create(int flags);
 int repoll_ctl(int set, int op, int fd, struct epoll_event *event);
 int repoll_wait(int set, struct epoll_event *events, int max, int timeout);
 
-/* A thread that makes one call. */
-struct caller {
-    void (*call)(int s);
-    int s;
-    pthread_t thread;
-    atomic_int tid;
-};
-
-static void *run(void *arg)
+static void cancel(struct caller *c, bool behind_another)
 {
-    struct caller *c = arg;
-
-    atomic_store(&c->tid, (int)syscall(SYS_gettid));
-    c->call(c->s);
-    return NULL;
-}
-
-static char state_of(int tid)
-{
-    char name[64], state = 0;
-    FILE *f;
-
-    snprintf(name, sizeof(name), "/proc/self/task/%d/stat", tid);
-    f = fopen(name, "r");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
-    fclose(f);
-    return state;
-}
-
-static void begin(struct caller *c, void (*call)(int s), int s)
-{
-    *c = (struct caller){.call = call, .s = s};
-    assert_int_equal(pthread_create(&c->thread, NULL, run, c), 0);
-}
-
-/* The call sleeps, or is about to. */
-static void await_sleep(struct caller *c)
-{
-    struct timespec since;
-
-    clock_gettime(CLOCK_MONOTONIC, &since);
-    while (!atomic_load(&c->tid) || state_of(atomic_load(&c->tid)) != 'S') {
-        assert_true(elapsed_ms(&since) < WAIT_MS);
-        usleep(1000);
-    }
-}
-
-static void *result_of(const struct caller *c)
-{
-    struct timespec until;
-    void *result;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += WAIT_MS / 1000;
-    assert_int_equal(pthread_timedjoin_np(c->thread, &result, &until), 0);
-    return result;
-}
-
-static void cancel(struct caller *c)
-{
-    await_sleep(c);
+    await_sleep(c, behind_another);
     assert_int_equal(pthread_cancel(c->thread), 0);
     assert_ptr_equal(result_of(c), PTHREAD_CANCELED);
 }
@@ -155,10 +92,10 @@ void test_cancel_receive(void **state)
     char byte;
 
     begin(&first, receive, p.a);
-    await_sleep(&first);
+    await_sleep(&first, false);
     begin(&second, receive_and_say, p.a);
-    await_sleep(&second);
-    cancel(&first);
+    await_sleep(&second, true);
+    cancel(&first, false);
     assert_int_equal(rsend(p.b, "x", 1, 0), 1);
     assert_int_equal(rrecv(p.b, &byte, 1, 0), 1);
     assert_null(result_of(&second));
@@ -176,9 +113,9 @@ void test_cancel_behind_another(void **state)
     char byte;
 
     begin(&first, receive_and_say, p.a);
-    await_sleep(&first);
+    await_sleep(&first, false);
     begin(&second, receive, p.a);
-    cancel(&second);
+    cancel(&second, true);
     assert_int_equal(rsend(p.b, "x", 1, 0), 1);
     assert_int_equal(rrecv(p.b, &byte, 1, 0), 1);
     assert_null(result_of(&first));
@@ -198,7 +135,7 @@ void test_cancel_datagram(void **state)
     assert_int_equal(rconnect(t, (struct sockaddr *)&in, sizeof(in)), 0);
     exchange(t, s);
     begin(&c, receive, s);
-    cancel(&c);
+    cancel(&c, false);
     exchange(t, s);
     assert_int_equal(rclose(s), 0);
     assert_int_equal(rclose(t), 0);
@@ -221,7 +158,7 @@ void test_cancel_send(void **state)
     ssize_t n;
 
     begin(&c, send_much, p.a);
-    cancel(&c);
+    cancel(&c, false);
     while (rrecv(p.b, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
         ;
     assert_int_equal(rsend(p.a, "x", 1, 0), 1);
@@ -249,7 +186,7 @@ void test_cancel_accept(void **state)
 
     in = here(port);
     begin(&c, accept_one, p.listener);
-    cancel(&c);
+    cancel(&c, false);
     a = make_socket(0, 0);
     assert_int_equal(rconnect(a, (struct sockaddr *)&in, sizeof(in)), 0);
     b = raccept(p.listener, NULL, NULL);
@@ -283,7 +220,7 @@ void test_cancel_connect(void **state)
     s = make_socket(0, 0);
     limit(s);
     begin(&c, connect_one, s);
-    cancel(&c);
+    cancel(&c, false);
     assert_int_equal(rclose(raccept(p.listener, NULL, NULL)), 0);
     assert_int_equal(rclose(first), 0);
     assert_int_equal(rconnect(s, (struct sockaddr *)&in, sizeof(in)), 0);
@@ -343,7 +280,7 @@ void test_cancel_polls(void **state)
     assert_int_equal(repoll_ctl(epoll_set, EPOLL_CTL_ADD, p.a, &event), 0);
     for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         begin(&c, calls[i], p.a);
-        cancel(&c);
+        cancel(&c, false);
         exchange(p.b, p.a); /* wakes those that are listed with the socket */
     }
     assert_int_equal(rsend(p.b, "x", 1, 0), 1);

@@ -15,6 +15,7 @@
 #include "rsocket_backlog.h"
 #include "rsocket_cancel.h"
 #include "rsocket_pair.h"
+#include "rsocket_signal.h"
 
 #define SHORT_MS 200
 
@@ -437,6 +438,10 @@ int main(void)
         cmocka_unit_test(test_cancel_polls),
         cmocka_unit_test(test_cancel_before),
         cmocka_unit_test(test_cancel_never),
+        cmocka_unit_test(test_signal_goes_on),
+        cmocka_unit_test(test_signal_interrupts),
+        cmocka_unit_test(test_signal_with_timeout),
+        cmocka_unit_test(test_signal_ends_polls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "restart.h"
 #include "rs_socket.h"
 
 /* This model needs no function of the loader; a library may have some bytes of it. */
@@ -175,6 +176,13 @@ static int sleep_once(struct rsocket *rs, int own, int64_t deadline)
     return got < 0 ? got : 0;
 }
 
+/* After the handler of a signal: as the calls of sockets, which never go on when they have a
+ * timeout. */
+static bool goes_on(int64_t deadline)
+{
+    return deadline == RS_FOREVER && !wants_eintr();
+}
+
 int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadline)
 {
     int own, err;
@@ -190,7 +198,7 @@ int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadli
         rs->ops->process(rs, true);
         if (done(rs))
             return 0;
-        if (err)
+        if (err && !goes_on(deadline))
             return err;
         if (deadline != RS_FOREVER && rs_now_ns() >= deadline)
             return -EAGAIN;
