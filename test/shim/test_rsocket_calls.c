@@ -330,7 +330,7 @@ static void test_shut_reading(void **state)
     for (unsigned i = 0; i < 30000; i++) { /* more than the ring has room for */
         ssize_t n = rsend(p.b, bytes, sizeof(bytes), MSG_DONTWAIT);
 
-        assert_true(n == sizeof(bytes) || (n < 0 && errno == EAGAIN));
+        assert_true(n > 0 || errno == EAGAIN); /* some of them, at the end of a half */
         i -= n < 0; /* until the receiver, which is this thread, has seen enough */
         assert_int_equal(rrecv(p.a, bytes, sizeof(bytes), MSG_DONTWAIT), 0);
     }
