@@ -14,6 +14,7 @@
 #define RSOCKET_PORT 31000
 #include "rsocket_backlog.h"
 #include "rsocket_cancel.h"
+#include "rsocket_listen.h"
 #include "rsocket_pair.h"
 #include "rsocket_signal.h"
 
@@ -438,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_cancel_polls),
         cmocka_unit_test(test_cancel_before),
         cmocka_unit_test(test_cancel_never),
+        cmocka_unit_test(test_mapped_stream),
         cmocka_unit_test(test_signal_goes_on),
         cmocka_unit_test(test_signal_interrupts),
         cmocka_unit_test(test_signal_with_timeout),

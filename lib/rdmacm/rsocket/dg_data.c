@@ -68,7 +68,7 @@ static int send_udp(struct dgram *d, struct dg_peer *peer, enum rs_dgram_op op,
                     const struct iovec *iov, size_t size)
 {
     struct rs_udp_header h = {op, peer->qp->id->qp->qp_num, peer->qp->local};
-    struct sockaddr_storage to = dg_addr_given(d, &peer->addr);
+    struct sockaddr_storage to = rs_addr_given(&d->rs, (const struct sockaddr *)&peer->addr);
     uint8_t packet[UDP_MAX];
     size_t header = rs_udp_header_write(packet, &h);
 
@@ -130,7 +130,7 @@ static void take_udp(struct dgram *d)
                 d->rs.error = errno; /* the network's answer to what was sent */
             return;
         }
-        dg_addr_plain(&from);
+        rs_addr_plain(&from);
         receive_udp(d, &from, packet, (size_t)n);
     }
 }
@@ -185,7 +185,7 @@ static size_t take(struct dgram *d, const struct iovec *iov, size_t room, int fl
 
     rs_iov_scatter(iov, 0, m->bytes, n);
     if (from)
-        *from = dg_addr_given(d, &m->from);
+        *from = rs_addr_given(&d->rs, (const struct sockaddr *)&m->from);
     if (!(flags & MSG_PEEK)) {
         d->first = m->next;
         if (!d->first)

@@ -115,8 +115,18 @@ static int local_for(struct dgram *d, const struct sockaddr_storage *to,
 
     if (getsockname(d->rs.object.fd, (struct sockaddr *)local, &length))
         return -errno;
-    dg_addr_plain(local);
+    rs_addr_plain(local);
     return is_any(local) ? source_of(to, local) : 0;
+}
+
+int dg_addr_of(const struct dgram *d, const struct sockaddr *addr, socklen_t length,
+               struct sockaddr_storage *plain)
+{
+    int err = rs_addr_of(addr, length, plain);
+
+    if (!err && addr->sa_family != AF_INET && addr->sa_family != d->rs.family)
+        err = -EAFNOSUPPORT;
+    return err;
 }
 
 struct dg_peer *dg_peer_find(const struct dgram *d, const struct sockaddr_storage *addr)

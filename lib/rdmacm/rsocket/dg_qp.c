@@ -203,7 +203,7 @@ static void receive(struct dgram *d, struct dg_qp *qp, const struct ibv_wc *wc, 
     int header = rs_ud_header_read(&m->from, bytes, size);
 
     if (header >= 0)
-        dg_addr_plain(&m->from);
+        rs_addr_plain(&m->from);
     if (header < 0 || (d->rs.family == AF_INET && m->from.ss_family != AF_INET)) {
         dg_qp_repost(qp, slot);
         return;

@@ -89,7 +89,7 @@ static int dgram_name(struct rsocket *rs, bool peer, struct sockaddr_storage *ad
         return getsockname(rs->object.fd, (struct sockaddr *)addr, &length) ? -errno : 0;
     if (!d->peer)
         return -ENOTCONN;
-    *addr = dg_addr_given(d, &d->peer->addr);
+    *addr = rs_addr_given(rs, (const struct sockaddr *)&d->peer->addr);
     return 0;
 }
 

@@ -95,19 +95,12 @@ int dg_qp_send(struct dg_peer *peer, const struct iovec *iov, size_t size);
 /* Gives a received message's slot back. */
 void dg_qp_repost(struct dg_qp *qp, uint32_t slot);
 
-/* ---- dg_addr.c ---- */
-
-/* An address of the program's: -EINVAL, or -EAFNOSUPPORT when the socket cannot have such peers. */
-int dg_addr_of(const struct dgram *d, const struct sockaddr *addr, socklen_t length,
-               struct sockaddr_storage *plain);
-/* Makes a mapped IPv4 address AF_INET. */
-void dg_addr_plain(struct sockaddr_storage *addr);
-/* In the family of the socket. */
-struct sockaddr_storage dg_addr_given(const struct dgram *d, const struct sockaddr_storage *plain);
-
 /* ---- dg_peer.c ---- */
 
 bool dg_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+/* An address of the program's: -EINVAL, or -EAFNOSUPPORT when the socket cannot have such peers. */
+int dg_addr_of(const struct dgram *d, const struct sockaddr *addr, socklen_t length,
+               struct sockaddr_storage *plain);
 /* NULL: it is unknown. */
 struct dg_peer *dg_peer_find(const struct dgram *d, const struct sockaddr_storage *addr);
 int dg_peer_get(struct dgram *d, const struct sockaddr_storage *addr, struct dg_peer **peer);

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -292,15 +291,13 @@ static int take_child(struct rs_stream *s)
 int rs_stream_accept(struct rsocket *rs, int flags, struct sockaddr_storage *peer)
 {
     struct rs_stream *s = rs_stream_of(rs);
-    const struct sockaddr *from;
     int err, fd;
 
     rs_stream_process(rs, true);
     err = await_child(s, flags);
     if (err)
         return err;
-    from = rdma_get_peer_addr(s->children->id);
-    memcpy(peer, from, rs_addr_size(from->sa_family));
+    *peer = rs_addr_given(rs, rdma_get_peer_addr(s->children->id));
     fd = take_child(s);
     rs_stream_process(rs, true); /* what waited for room in the backlog */
     return fd;

@@ -305,6 +305,7 @@ static int connect_again(struct rs_stream *s)
 int rs_stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t length)
 {
     struct rs_stream *s = rs_stream_of(rs);
+    struct sockaddr_storage to;
     int err;
 
     if (s->state == RS_LISTENING || s->state == RS_CONNECTED || s->state == RS_DOWN)
@@ -313,14 +314,14 @@ int rs_stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t
         return connect_again(s);
     if (s->state == RS_FAILED && rs->error) /* what the program was not told yet */
         return -rs_take_error(rs);
-    if (length < rs_addr_size(addr->sa_family) || length > sizeof(s->peer))
-        return -EINVAL;
-    err = s->state == RS_FAILED ? renew_id(s) : 0;
+    err = rs_addr_of(addr, length, &to);
+    if (!err && s->state == RS_FAILED)
+        err = renew_id(s);
     if (err)
         return err;
     rs->error = 0;
     s->gone = false;
-    memcpy(&s->peer, addr, length);
+    s->peer = to;
     s->tries = 0;
     err = resolve_addr(s);
     if (err) {

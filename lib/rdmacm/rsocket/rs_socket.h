@@ -140,6 +140,15 @@ void rs_iov_scatter(const struct iovec *iov, size_t skip, const void *from, size
 
 int rs_set_nonblocking(int fd);
 
+/* ---- rs_addr.c ---- */
+
+/* Makes a mapped IPv4 address AF_INET. */
+void rs_addr_plain(struct sockaddr_storage *addr);
+/* An address of the program's: -EINVAL. */
+int rs_addr_of(const struct sockaddr *addr, socklen_t length, struct sockaddr_storage *plain);
+/* In the family of the socket. */
+struct sockaddr_storage rs_addr_given(const struct rsocket *rs, const struct sockaddr *plain);
+
 /* ---- rs_wait.c ---- */
 
 #define RS_FOREVER INT64_MAX

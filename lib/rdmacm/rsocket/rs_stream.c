@@ -71,10 +71,11 @@ int rs_stream_create(int family, int flags)
 int rs_stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t length)
 {
     struct rs_stream *s = rs_stream_of(rs);
+    struct sockaddr_storage plain;
 
-    if (s->state != RS_INIT || length < rs_addr_size(addr->sa_family))
+    if (s->state != RS_INIT || rs_addr_of(addr, length, &plain))
         return -EINVAL;
-    if (rdma_bind_addr(s->id, (struct sockaddr *)(uintptr_t)addr))
+    if (rdma_bind_addr(s->id, (struct sockaddr *)&plain))
         return -errno;
     s->state = RS_BOUND;
     s->bound = true;
@@ -140,7 +141,7 @@ static int stream_name(struct rsocket *rs, bool peer, struct sockaddr_storage *a
     memset(addr, 0, sizeof(*addr));
     addr->ss_family = (sa_family_t)rs->family;
     if (from->sa_family == AF_INET || from->sa_family == AF_INET6)
-        memcpy(addr, from, rs_addr_size(from->sa_family));
+        *addr = rs_addr_given(rs, from);
     return 0;
 }
 
