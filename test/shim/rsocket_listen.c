@@ -63,3 +63,83 @@ void test_mapped_stream(void **state)
     assert_int_equal(rclose(a), 0);
     assert_int_equal(rclose(listener), 0);
 }
+
+/* ---- rshutdown ---- */
+
+static int connect_error(int s)
+{
+    socklen_t length = sizeof(int);
+    int error;
+
+    await(s, POLLOUT);
+    assert_int_equal(rgetsockopt(s, SOL_SOCKET, SO_ERROR, &error, &length), 0);
+    return error;
+}
+
+static int connect_to_listener(void)
+{
+    struct sockaddr_in in = here(port);
+    int s = make_socket(0, 0);
+
+    set_nonblocking(s);
+    if (rconnect(s, (struct sockaddr *)&in, sizeof(in)))
+        assert_int_equal(errno, EINPROGRESS);
+    return s;
+}
+
+/* One connection waits to be accepted, the next for room in the backlog; both end, and later ones
+ * are refused until the socket listens again. */
+void test_shut_listener(void **state)
+{
+    int listener = make_listener(SOCK_STREAM), a, b, c;
+    struct sockaddr_in name;
+    socklen_t length = sizeof(name);
+    char byte;
+
+    assert_int_equal(rlisten(listener, 1), 0);
+    a = connect_to_listener();
+    assert_int_equal(connect_error(a), 0);
+    b = connect_to_listener();
+    assert_int_equal(rshutdown(listener, SHUT_WR), 0);
+    assert_int_equal(await(listener, POLLIN), POLLIN);
+    assert_int_equal(rshutdown(listener, SHUT_RD), 0);
+    assert_int_equal(connect_error(b), ECONNREFUSED);
+    await(a, POLLIN);
+    assert_true(rrecv(a, &byte, 1, 0) <= 0);
+    fails_with(raccept(listener, NULL, NULL), EINVAL);
+    assert_int_equal(await(listener, POLLIN | POLLOUT), POLLOUT | POLLHUP);
+    c = connect_to_listener();
+    assert_int_equal(connect_error(c), ECONNREFUSED);
+    assert_int_equal(rclose(c), 0);
+    fails_with(rshutdown(listener, SHUT_RD), ENOTCONN);
+    assert_int_equal(rgetsockname(listener, (struct sockaddr *)&name, &length), 0);
+    assert_int_equal(ntohs(name.sin_port), port);
+    assert_int_equal(rlisten(listener, 8), 0);
+    c = connect_to_listener();
+    assert_int_equal(connect_error(c), 0);
+    assert_int_equal(rclose(raccept(listener, NULL, NULL)), 0);
+    assert_int_equal(rclose(a), 0);
+    assert_int_equal(rclose(b), 0);
+    assert_int_equal(rclose(c), 0);
+    assert_int_equal(rclose(listener), 0);
+}
+
+static int accept_error;
+
+static void accept_one(int s)
+{
+    accept_error = raccept(s, NULL, NULL) < 0 ? errno : 0;
+}
+
+void test_shut_wakes_accept(void **state)
+{
+    int listener = make_listener(SOCK_STREAM);
+    struct caller c;
+
+    begin(&c, accept_one, listener);
+    await_sleep(&c, false);
+    assert_int_equal(rshutdown(listener, SHUT_RDWR), 0);
+    assert_null(result_of(&c));
+    assert_int_equal(accept_error, EINVAL);
+    assert_int_equal(rclose(listener), 0);
+}

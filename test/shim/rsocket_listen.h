@@ -4,5 +4,7 @@
 #define UROCE_RSOCKET_LISTEN_H
 
 void test_mapped_stream(void **state);
+void test_shut_listener(void **state);
+void test_shut_wakes_accept(void **state);
 
 #endif

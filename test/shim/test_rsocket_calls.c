@@ -440,6 +440,8 @@ int main(void)
         cmocka_unit_test(test_cancel_before),
         cmocka_unit_test(test_cancel_never),
         cmocka_unit_test(test_mapped_stream),
+        cmocka_unit_test(test_shut_listener),
+        cmocka_unit_test(test_shut_wakes_accept),
         cmocka_unit_test(test_signal_goes_on),
         cmocka_unit_test(test_signal_interrupts),
         cmocka_unit_test(test_signal_with_timeout),

@@ -305,6 +305,31 @@ int rs_stream_accept(struct rsocket *rs, int flags, struct sockaddr_storage *pee
 
 /* ---- ending ---- */
 
+void rs_stream_refuse_all(struct rs_stream *s)
+{
+    while (s->requests) {
+        refuse(s->requests->id, 0);
+        remove_first(s);
+    }
+}
+
+int rs_stream_unlisten(struct rsocket *rs)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+    int err;
+
+    rs_stream_refuse_all(s);
+    rs_stream_abandon(rs_stream_take_children(s));
+    err = rs_stream_renew_id(s); /* requests that were not taken end with the id that listened */
+    if (err && s->state == RS_LISTENING)
+        return err;
+    rs_service_unwatch(rs);
+    if (!err)
+        s->state = RS_BOUND;
+    rs_wake(rs);
+    return 0;
+}
+
 struct rs_stream *rs_stream_take_children(struct rs_stream *s)
 {
     struct rs_stream *children = s->children;

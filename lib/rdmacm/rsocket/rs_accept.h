@@ -5,7 +5,15 @@
 
 #include "rs_socket.h"
 
+struct rs_stream;
+
 int rs_stream_listen(struct rsocket *rs, int backlog);
+
+/* Ends what waits to be accepted, and refuses what comes then. It can listen again. */
+int rs_stream_unlisten(struct rsocket *rs);
+
+/* Refuses the requests that wait. */
+void rs_stream_refuse_all(struct rs_stream *s);
 
 /* Answers a request that waits, if the backlog has room for its stream. True: there may be more to
  * do. A socket that does not listen has nothing to do. */

@@ -256,8 +256,7 @@ void rs_stream_cm(struct rs_stream *s)
 
 /* ---- rconnect ---- */
 
-/* After a failure: with an id that has not been used, at the program's address if it has one. */
-static int renew_id(struct rs_stream *s)
+int rs_stream_renew_id(struct rs_stream *s)
 {
     struct sockaddr_storage local = {0};
     struct rdma_cm_id *id;
@@ -316,7 +315,7 @@ int rs_stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t
         return -rs_take_error(rs);
     err = rs_addr_of(addr, length, &to);
     if (!err && s->state == RS_FAILED)
-        err = renew_id(s);
+        err = rs_stream_renew_id(s);
     if (err)
         return err;
     rs->error = 0;

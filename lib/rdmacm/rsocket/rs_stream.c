@@ -180,12 +180,8 @@ static int stream_shutdown(struct rsocket *rs, int how)
 
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
         return -EINVAL;
-    if (s->state == RS_LISTENING) {
-        rs_service_unwatch(rs);
-        rs_stream_abandon(rs_stream_take_children(s));
-        rs_stream_down(s, EINVAL);
-        return 0;
-    }
+    if (s->state == RS_LISTENING) /* as with TCP, there is nothing to send */
+        return how == SHUT_WR ? 0 : rs_stream_unlisten(rs);
     if (s->state == RS_DOWN)
         return 0;
     if (s->state != RS_CONNECTED && s->state != RS_ACCEPTING)
@@ -266,12 +262,7 @@ static void stream_destroy(struct rsocket *rs)
 
     if (s->backlog)
         rs_service_unwatch(rs); /* before its descriptor is another's */
-    for (struct rs_request *r = s->requests, *next; r; r = next) {
-        next = r->next;
-        rdma_reject(r->id, NULL, 0);
-        rdma_destroy_id(r->id);
-        free(r);
-    }
+    rs_stream_refuse_all(s);
     rs_stream_release(s);
     rs_id_destroy(s->id);
     rdma_destroy_event_channel(s->channel);

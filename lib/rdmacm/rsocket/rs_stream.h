@@ -129,6 +129,9 @@ void rs_stream_abandon(struct rs_stream *children);
 /* Takes all events. */
 void rs_stream_cm(struct rs_stream *s);
 int rs_stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t length);
+/* With an id that has not been used, at the program's address if it has one. After an error the
+ * state is as before, or RS_INIT: the address is another socket's by now. */
+int rs_stream_renew_id(struct rs_stream *s);
 /* Destroys an id whose events are all acknowledged, and its queue pair. */
 void rs_id_destroy(struct rdma_cm_id *id);
 
