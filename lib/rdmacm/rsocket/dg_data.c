@@ -291,7 +291,7 @@ static int send_to(struct dgram *d, struct dg_peer *peer, const struct iovec *io
     return dg_qp_send(peer, iov, size);
 }
 
-/* Peers may be forgotten while the thread sleeps, so it looks the peer up again. */
+/* Peers may be forgotten when others are heard of, so the peer is looked up again after that. */
 static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t size, int flags,
                             const struct sockaddr *to, socklen_t length)
 {
@@ -310,13 +310,14 @@ static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t siz
         if (size + rs_ud_header_size(peer->qp->local.ss_family) > peer->qp->max)
             return -EMSGSIZE;
         look = must_look(d, peer, now);
-        if (look || !peer->qp->free_slots)
+        if (look || !peer->qp->free_slots) {
             dg_process(&d->rs, look);
+            err = find_peer(d, to, length, &peer);
+        }
         if (d->write_shut || d->rs.closed)
             return -EPIPE;
         if (d->rs.error)
             return -rs_take_error(&d->rs);
-        err = find_peer(d, to, length, &peer);
         if (err)
             return err;
         if (!peer->ah || peer->qp->free_slots)
