@@ -338,6 +338,38 @@ static void test_shut_reading(void **state)
     close_pair(&p);
 }
 
+/* They find out whether a stream can be sent to, and are messages of a datagram socket: by UDP at
+ * first, and then by queue pair. */
+static void test_no_bytes(void **state)
+{
+    int s = make_listener(SOCK_DGRAM), t = rsocket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in in = here(port), from;
+    socklen_t length = sizeof(from);
+    struct pair p;
+    char byte;
+
+    set_timeout(s, SO_RCVTIMEO, WAIT_MS);
+    set_timeout(t, SO_RCVTIMEO, WAIT_MS);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(rsendto(t, &byte, 0, 0, (struct sockaddr *)&in, sizeof(in)), 0);
+        assert_int_equal(rrecvfrom(s, &byte, 1, 0, (struct sockaddr *)&from, &length), 0);
+        assert_int_equal(length, sizeof(from));
+        assert_int_equal(rsendto(s, &byte, 0, 0, (struct sockaddr *)&from, length), 0);
+        assert_int_equal(rrecv(t, &byte, 1, 0), 0);
+        usleep(1000); /* both find the way to the queue pairs */
+    }
+    assert_int_equal(rclose(s), 0);
+    assert_int_equal(rclose(t), 0);
+    make_pair(&p, 0, 0);
+    assert_int_equal(rsend(p.a, &byte, 0, 0), 0);
+    assert_int_equal(rsend(p.a, "x", 1, 0), 1);
+    assert_int_equal(rrecv(p.b, &byte, 1, 0), 1);
+    assert_int_equal(rshutdown(p.a, SHUT_WR), 0);
+    fails_with(rsend(p.a, &byte, 0, 0), EPIPE);
+    fails_with(rsend(p.listener, &byte, 0, 0), ENOTCONN);
+    close_pair(&p);
+}
+
 static void test_pieces_count(void **state)
 {
     struct iovec iov = {0};
@@ -421,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_bound_and_refused),
         cmocka_unit_test(test_close_while_connecting),
         cmocka_unit_test(test_shut_reading),
+        cmocka_unit_test(test_no_bytes),
         cmocka_unit_test(test_pieces_count),
         cmocka_unit_test(test_select_exceptions),
         cmocka_unit_test(test_connect_before_accept),

@@ -148,7 +148,7 @@ static ssize_t send_all(struct rs_stream *s, const struct iovec *iov, size_t siz
 {
     int64_t deadline = rs_deadline(s->rs.options.send_timeout_ms);
     size_t done = 0;
-    int err = 0;
+    int err = size ? 0 : rs_stream_send_error(s);
 
     while (done < size) {
         err = rs_stream_send_error(s);
