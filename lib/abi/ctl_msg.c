@@ -69,11 +69,13 @@ static int check_message(const struct ctl_msg *m, ssize_t bytes, int msg_flags, 
 {
     if (bytes == 0)
         return -ECONNRESET;
-    if (bytes != sizeof(*m) || (msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || nfds > CTL_MAX_FDS)
+    if (bytes != sizeof(*m) || (msg_flags & MSG_TRUNC) || nfds > CTL_MAX_FDS)
         return -EPROTO;
     if (m->magic != CTL_MAGIC)
         return -EPROTO;
-    return m->version == CTL_VERSION ? 0 : -EPROTONOSUPPORT;
+    if (m->version != CTL_VERSION)
+        return -EPROTONOSUPPORT;
+    return msg_flags & MSG_CTRUNC ? -EMFILE : 0; /* the process may have no more: there was room */
 }
 
 static ssize_t receive(int sock, struct msghdr *msg, int flags)
@@ -168,10 +170,10 @@ int ctl_request(int sock, struct ctl_msg *m, const int *fds, unsigned nfds, int 
     if (err && err != -EPIPE && err != -ECONNRESET)
         return err;
     err = recv_reply(sock, m, got, ngot);
-    if (err)
+    if (err && err != -EMFILE)
         return err;
     if (is_reply(m, &request))
-        return 0;
+        return err;
     close_all(got, *ngot);
     *ngot = 0;
     return is_refusal(m) ? -ENOMEM : -EPROTO;

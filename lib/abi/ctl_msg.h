@@ -320,7 +320,9 @@ struct ctl_place {
 struct ctl_destroy {
     uint32_t handle;
     uint32_t reserved;
-    uint64_t slab_gone; /* reply: a slab that has become empty and is gone, or 0 */
+    /* Reply: a slab that has become empty and is gone, or 0. Request: a slab whose descriptor did
+     * not reach the application, or 0: it is not kept when it becomes empty. */
+    uint64_t slab_gone;
 };
 
 struct ctl_create_cq {
@@ -687,9 +689,10 @@ int ctl_recv_any(int sock, struct ctl_msg *m, int fds[CTL_ANY_FDS], unsigned *nf
 
 /*
  * Receives one message into *m and up to CTL_MAX_FDS descriptors (close-on-exec) into fds, their
- * number into *nfds. Returns 0; -ECONNRESET at end of file; -EPROTO for another size, truncation or
- * too many descriptors (all are then closed); -EPROTO for a wrong magic; -EPROTONOSUPPORT for a
- * wrong version (with *m filled; descriptors closed); or another negative errno.
+ * number into *nfds. Returns 0; -ECONNRESET at end of file; -EPROTO for another size, or too many
+ * descriptors (all are then closed); -EPROTO for a wrong magic; -EPROTONOSUPPORT for a wrong
+ * version; -EMFILE when the process has no room for all of its descriptors (both with *m filled;
+ * descriptors closed); or another negative errno.
  */
 int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, int flags);
 
@@ -697,7 +700,7 @@ int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, 
  * An application's request, whose type and seq (not 0) are set, and its reply, which replaces it in
  * *m. 0; -ENOMEM: the daemon refuses the connection, as its user has too many or too much; -EPROTO:
  * what came is no reply to the request, or its status no errno; or as ctl_send and ctl_recv. After
- * an error the connection is of no use.
+ * an error the connection is of no use, except after -EMFILE: *m is the reply, without descriptors.
  */
 int ctl_request(int sock, struct ctl_msg *m, const int *fds, unsigned nfds, int got[CTL_MAX_FDS],
                 unsigned *ngot);

@@ -98,7 +98,9 @@ static int open_by(struct client *c, enum ctl_type type, struct ctl_msg *m)
     if (err)
         return err;
     err = conn_call_then(&c->conn, type, m, take_context, &opening);
-    if (!err && (!c->shared || c->shared_fd < 0))
+    if (!err && c->shared_fd < 0)
+        err = -EMFILE;
+    if (!err && !c->shared)
         err = -EIO;
     if (err) {
         leave_context(c);

@@ -117,8 +117,10 @@ int client_cq_resize(struct client_cq *cq, uint32_t cqe)
 {
     struct client *c = cq->client;
     struct conn_retry retry = {0};
-    int err;
+    int err = conn_room();
 
+    if (err)
+        return err;
     do {
         client_cq_lock(cq);
         spin_lock(&cq->place);

@@ -88,8 +88,10 @@ int client_srq_modify(struct client_srq *srq, const struct ctl_modify_srq *rq)
     struct ctl_msg m = {.modify_srq = *rq};
     struct client *c = srq->client;
     struct client_piece piece;
-    int err;
+    int err = rq->mask & CTL_SRQ_MAX_WR ? conn_room() : 0;
 
+    if (err)
+        return err;
     m.modify_srq.handle = srq->handle;
     spin_lock(&srq->ring.lock); /* no posting while the WQEs move */
     err = client_slab_create(&c->conn, &c->slabs, CTL_MODIFY_SRQ, &m, &m.create_srq.place, &piece);

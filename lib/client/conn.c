@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "conn_undo.h"
 
 /* ---- the sockets of this process ---- */
 
@@ -199,7 +201,44 @@ struct fd_receiver {
     bool vital; /* if it fails, later replies cannot be understood */
 };
 
-/* Returns the daemon's status; -ENOMEM, if it refuses the connection; or -EIO. Under the lock. */
+/* Numbers the request, and makes it. Returns as ctl_request. */
+static int request(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
+                   unsigned nfds, int received[CTL_MAX_FDS], unsigned *n)
+{
+    m->magic = CTL_MAGIC;
+    m->version = CTL_VERSION;
+    m->type = (uint16_t)type;
+    m->seq = c->seq = max_of(c->seq + 1, 1u);
+    m->status = 0;
+    return ctl_request(c->sock, m, fds, nfds, received, n);
+}
+
+/* The descriptors of this reply found no room. Under the lock, so that the daemon names nothing in
+ * other replies that came with them. Returns -EMFILE, or -EIO: the connection cannot go on. */
+static int undo(struct conn *c, const struct ctl_msg *reply)
+{
+    int received[CTL_MAX_FDS];
+    enum ctl_type type;
+    struct ctl_msg m;
+    unsigned n = 0;
+
+    switch (conn_undo_request(reply, &type, &m)) {
+    case CONN_UNDO_NOTHING:
+        return -EMFILE;
+    case CONN_UNDO_ASK:
+        if (!request(c, type, &m, NULL, 0, received, &n) && !m.status && !n)
+            return -EMFILE;
+        close_all(received, n);
+        break;
+    case CONN_UNDO_NEVER:
+        break;
+    }
+    c->broken = true;
+    return -EIO;
+}
+
+/* Returns the daemon's status; -ENOMEM, if it refuses the connection; -EMFILE; or -EIO. Under the
+ * lock. */
 static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
                        unsigned nfds, const struct fd_receiver *r)
 {
@@ -209,12 +248,9 @@ static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
 
     if (c->broken)
         return -EIO;
-    m->magic = CTL_MAGIC;
-    m->version = CTL_VERSION;
-    m->type = (uint16_t)type;
-    m->seq = c->seq = max_of(c->seq + 1, 1u);
-    m->status = 0;
-    err = ctl_request(c->sock, m, fds, nfds, received, &n);
+    err = request(c, type, m, fds, nfds, received, &n);
+    if (err == -EMFILE)
+        return undo(c, m);
     if (err) {
         c->broken = true;
         return err == -ENOMEM ? err : -EIO;
@@ -379,6 +415,20 @@ int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
 {
     return call_until_idle(c, type, m, NULL, 0,
                            &(struct fd_receiver){.accept = then, .arg = arg, .vital = true});
+}
+
+/* The kernel's answer, not a guess: another thread may take the last one after that. */
+int conn_room(void)
+{
+    int cancel, fd, err;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    fd = eventfd(0, EFD_CLOEXEC);
+    err = fd < 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    pthread_setcancelstate(cancel, NULL);
+    return err;
 }
 
 /* ---- a child that goes on alone ---- */

@@ -64,6 +64,7 @@ void conn_close(struct conn *c);
  * `want` descriptors into got[] (the caller's to close). Blocks until the reply arrives, at most
  * CONN_REPLY_SECONDS. Any thread; not a cancellation point. Returns the daemon's status (0 or a
  * negative errno), or -EIO: the daemon is gone, did not answer in time, or sent another reply.
+ * -EMFILE: the reply's descriptors found no room; what the daemon has made is ended again.
  *
  * A request to destroy something, to freeze or to remap memory is sent again, for at most
  * CONN_REPLY_SECONDS more, while the daemon answers -EAGAIN: it still waits for memory of this
@@ -90,6 +91,10 @@ struct conn_retry {
 
 /* Waits for 1 to 20 ms. Not a cancellation point. False: the time is over. */
 bool conn_wait(struct conn_retry *p);
+
+/* Whether the process may have one more descriptor, for a reply whose call cannot be undone: 0 or a
+ * negative errno. Any thread; not a cancellation point. */
+int conn_room(void);
 
 /* conn_call_handle that is not sent again: for callers that release locks before conn_wait. */
 int conn_try_handle(struct conn *c, enum ctl_type type, uint32_t handle);

@@ -304,6 +304,105 @@ static void failed_mappings_are_tried_again(void **state)
     close(fd);
 }
 
+/* Calls while the process may have no more descriptors. */
+static int call_without_room(struct said *s, enum ctl_type type, struct ctl_msg *m)
+{
+    int lowest = dup(STDIN_FILENO), err, fd;
+    struct rlimit usual, low;
+
+    close(lowest);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    low = (struct rlimit){(rlim_t)lowest, usual.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    err = conn_call(&s->conn, type, m, NULL, 0, &fd, 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    return err;
+}
+
+/* The answer to the next request but `skip`. */
+static void say(struct said *s, enum ctl_type type, uint32_t skip, struct ctl_msg m, int fd)
+{
+    m.magic = CTL_MAGIC;
+    m.version = CTL_VERSION;
+    m.type = (uint16_t)type;
+    m.seq = s->conn.seq + 1 + skip;
+    assert_int_equal(ctl_send(s->daemon, &m, &fd, fd >= 0, 0), 0);
+}
+
+static void heard(struct said *s, struct ctl_msg *m)
+{
+    int fds[CTL_MAX_FDS];
+    unsigned n;
+
+    assert_int_equal(ctl_recv(s->daemon, m, fds, &n, MSG_DONTWAIT), 0);
+    assert_int_equal(n, 0);
+}
+
+/* What each reply with a descriptor has made is ended when the descriptor finds no room. */
+static void lost_descriptors_are_undone(void **state)
+{
+    static const struct {
+        enum ctl_type type, undo;
+        struct ctl_msg reply;
+        uint64_t slab;
+    } rows[] = {
+        {CTL_CREATE_CHANNEL, CTL_DESTROY_CHANNEL, {.handle = 7}, 0},
+        {CTL_CM_CREATE_CHANNEL, CTL_CM_DESTROY_CHANNEL, {.handle = 7}, 0},
+        {CTL_IMPORT, CTL_FREE_DM, {.import = {.handle = 7}}, 0},
+        {CTL_CREATE_CQ, CTL_DESTROY_CQ, {.create_cq = {.handle = 7, .place.slab = 5}}, 5},
+        {CTL_CREATE_QP, CTL_DESTROY_QP, {.create_qp = {.qpn = 7, .place.slab = 5}}, 5},
+        {CTL_CREATE_QP_IN, CTL_DESTROY_QP, {.create_qp_in.create = {.qpn = 7, .place.slab = 5}}, 5},
+        {CTL_CREATE_SRQ, CTL_DESTROY_SRQ, {.create_srq = {.handle = 7, .place.slab = 5}}, 5},
+        {CTL_CREATE_WQ, CTL_DESTROY_WQ, {.create_wq = {.handle = 7, .place.slab = 5}}, 5},
+        {CTL_ALLOC_DM, CTL_FREE_DM, {.alloc_dm = {.handle = 7, .place.slab = 5}}, 5},
+        {CTL_CREATE_COUNTER,
+         CTL_DESTROY_COUNTER,
+         {.create_counter = {.handle = 7, .place.slab = 5}},
+         5},
+    };
+    struct ctl_msg m;
+    struct said s;
+
+    said_open(&s);
+    for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+        say(&s, rows[i].type, 0, rows[i].reply, STDIN_FILENO);
+        say(&s, rows[i].undo, 1, (struct ctl_msg){0}, -1);
+        m = (struct ctl_msg){0};
+        assert_int_equal(call_without_room(&s, rows[i].type, &m), -EMFILE);
+        assert_false(s.conn.broken);
+        heard(&s, &m);
+        assert_int_equal(m.type, rows[i].type);
+        heard(&s, &m);
+        assert_int_equal(m.type, rows[i].undo);
+        assert_int_equal(m.destroy.handle, 7);
+        assert_int_equal(m.destroy.slab_gone, rows[i].slab);
+    }
+    say(&s, CTL_GET_UFFD, 0, (struct ctl_msg){0}, STDIN_FILENO);
+    m = (struct ctl_msg){0};
+    assert_int_equal(call_without_room(&s, CTL_GET_UFFD, &m), -EMFILE);
+    assert_false(s.conn.broken);
+    said_close(&s);
+}
+
+/* A connection cannot go on when the daemon does not undo, or the call cannot be undone. */
+static void what_is_not_undone_ends_the_connection(void **state)
+{
+    struct ctl_msg m = {0};
+    struct said s;
+
+    said_open(&s);
+    say(&s, CTL_CREATE_CHANNEL, 0, (struct ctl_msg){.handle = 7}, STDIN_FILENO);
+    say(&s, CTL_DESTROY_CHANNEL, 1, (struct ctl_msg){.status = -EBUSY}, -1);
+    assert_int_equal(call_without_room(&s, CTL_CREATE_CHANNEL, &m), -EIO);
+    assert_true(s.conn.broken);
+    said_close(&s);
+    said_open(&s);
+    say(&s, CTL_RESIZE_CQ, 0, (struct ctl_msg){0}, STDIN_FILENO);
+    assert_int_equal(call_without_room(&s, CTL_RESIZE_CQ, &m), -EIO);
+    assert_true(s.conn.broken);
+    said_close(&s);
+}
+
 /* The answers to a request for a counter, and to one that destroys it if it is refused. */
 static int create_counter(struct said *s, struct client_counter *counter, uint32_t lanes,
                           uint64_t offset, int fd)
@@ -626,6 +725,8 @@ int main(void)
         cmocka_unit_test(strange_slabs_are_refused),
         cmocka_unit_test(strange_counters_are_refused),
         cmocka_unit_test(failed_mappings_are_tried_again),
+        cmocka_unit_test(lost_descriptors_are_undone),
+        cmocka_unit_test(what_is_not_undone_ends_the_connection),
         cmocka_unit_test(deregistration_holds_no_lock),
         cmocka_unit_test(retries_end),
         cmocka_unit_test(no_daemon_is_an_error),

@@ -76,7 +76,7 @@ static int receive_fds(struct connection *cn)
     set_fd_limit(cs, cs->fd_limit_usual);
     if (err) {
         connection_close_passed(cn, fd, &n);
-        return err;
+        return err == -EMFILE ? -EPROTO : err;
     }
     memcpy(cn->fd, fd, n * sizeof(*fd));
     cn->fds = n;

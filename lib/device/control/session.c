@@ -186,6 +186,7 @@ static const struct {
     int (*fn)(struct session *sn, struct ctl_call *call);
     bool anytime; /* also before CTL_OPEN */
     unsigned fds; /* descriptors that may come with it */
+    bool frees;   /* a piece of a slab: struct ctl_destroy */
 } handler[] = {
     [CTL_QUERY_DEVICE] = {query_device, true, 0},
     [CTL_QUERY_PORT] = {query_port, false, 0},
@@ -198,31 +199,31 @@ static const struct {
     [CTL_CREATE_CHANNEL] = {cq_channel_create, false, 0},
     [CTL_DESTROY_CHANNEL] = {cq_channel_destroy, false, 0},
     [CTL_CREATE_CQ] = {cq_create, false, 0},
-    [CTL_DESTROY_CQ] = {cq_destroy, false, 0},
+    [CTL_DESTROY_CQ] = {cq_destroy, false, 0, true},
     [CTL_RAISE_CQ] = {cq_raise, false, 0},
     [CTL_RESIZE_CQ] = {cq_resize, false, 0},
     [CTL_MODIFY_CQ] = {cq_modify, false, 0},
     [CTL_JOIN] = {ctx_join, true, 0},
     [CTL_IMPORT] = {object_import, false, 0},
     [CTL_UNIMPORT] = {object_unimport, false, 0},
-    [CTL_RESIZE_CQ_DONE] = {cq_resize_done, false, 0},
+    [CTL_RESIZE_CQ_DONE] = {cq_resize_done, false, 0, true},
     [CTL_ALLOC_DM] = {dm_alloc, false, 0},
-    [CTL_FREE_DM] = {dm_free, false, 0},
+    [CTL_FREE_DM] = {dm_free, false, 0, true},
     [CTL_CREATE_COUNTER] = {counter_create, false, 0},
-    [CTL_DESTROY_COUNTER] = {counter_destroy, false, 0},
+    [CTL_DESTROY_COUNTER] = {counter_destroy, false, 0, true},
     [CTL_ATTACH_COUNTER] = {counter_attach, false, 0},
     [CTL_CREATE_QP] = {qp_object_create, false, 0},
     [CTL_CREATE_QP_IN] = {qp_object_create_in, false, 0},
     [CTL_MODIFY_QP] = {qp_object_modify, false, 0},
     [CTL_OPEN_QP] = {qp_handle_open, false, 0},
     [CTL_QUERY_QP] = {qp_object_query, false, 0},
-    [CTL_DESTROY_QP] = {qp_object_destroy, false, 0},
+    [CTL_DESTROY_QP] = {qp_object_destroy, false, 0, true},
     [CTL_CREATE_AH] = {ah_create, false, 0},
     [CTL_DESTROY_AH] = {ah_destroy, false, 0},
     [CTL_CREATE_SRQ] = {srq_object_create, false, 0},
     [CTL_MODIFY_SRQ] = {srq_object_modify, false, 0},
     [CTL_QUERY_SRQ] = {srq_object_query, false, 0},
-    [CTL_DESTROY_SRQ] = {srq_object_destroy, false, 0},
+    [CTL_DESTROY_SRQ] = {srq_object_destroy, false, 0, true},
     [CTL_OPEN_XRCD] = {xrcd_open, false, 1},
     [CTL_CLOSE_XRCD] = {xrcd_close, false, 0},
     [CTL_ALLOC_MW] = {mw_alloc, false, 0},
@@ -231,7 +232,7 @@ static const struct {
     [CTL_DETACH_MCAST] = {mcast_detach, false, 0},
     [CTL_CREATE_WQ] = {wq_object_create, false, 0},
     [CTL_MODIFY_WQ] = {wq_object_modify, false, 0},
-    [CTL_DESTROY_WQ] = {wq_object_destroy, false, 0},
+    [CTL_DESTROY_WQ] = {wq_object_destroy, false, 0, true},
     [CTL_CREATE_RWQ_IND] = {rwq_ind_object_create, false, 0},
     [CTL_MODIFY_RWQ_IND] = {rwq_ind_object_modify, false, 0},
     [CTL_DESTROY_RWQ_IND] = {rwq_ind_object_destroy, false, 0},
@@ -277,6 +278,16 @@ unsigned session_takes_fds(unsigned type)
     return type < ARRAY_SIZE(handler) ? handler[type].fds : 0;
 }
 
+static void unkeep_slab(struct session *sn, const struct ctl_msg *request)
+{
+    uint64_t id = request->destroy.slab_gone;
+
+    if (!id)
+        return;
+    slab_unkeep(&sn->slabs, id);
+    slab_unkeep(&sn->dm_slabs, id);
+}
+
 static int dispatch(struct session *sn, struct ctl_call *call)
 {
     unsigned type = call->request->type;
@@ -289,6 +300,8 @@ static int dispatch(struct session *sn, struct ctl_call *call)
     if (call->in_fds > handler[type].fds)
         return -EINVAL;
     err = call->again ? 0 : fault_verbs_check(sn, call->request);
+    if (!err && handler[type].frees)
+        unkeep_slab(sn, call->request);
     return err ? err : handler[type].fn(sn, call);
 }
 

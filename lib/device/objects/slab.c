@@ -31,6 +31,7 @@ struct slab {
     uint32_t free_count;
     int fd;          /* of a pool that shares; else -1 */
     bool announced;  /* a reply before the present one carried its descriptor */
+    bool lost;       /* the descriptor did not reach the application */
     uint32_t free[]; /* freed pieces, a stack */
 };
 
@@ -241,7 +242,7 @@ int slab_alloc(struct slab_pool *p, size_t bytes, struct segment *out, struct sl
  * destroys one object repeatedly should not create slabs. */
 static bool is_kept(const struct slab *s)
 {
-    return s->class && LIST_FIRST(&s->class->room) == s && !LIST_NEXT(s, room);
+    return s->class && !s->lost && LIST_FIRST(&s->class->room) == s && !LIST_NEXT(s, room);
 }
 
 uint64_t slab_free(struct slab_pool *p, struct segment *piece)
@@ -254,6 +255,15 @@ uint64_t slab_free(struct slab_pool *p, struct segment *piece)
         return 0;
     slab_destroy(p, s);
     return id;
+}
+
+void slab_unkeep(struct slab_pool *p, uint64_t id)
+{
+    struct slab *s;
+
+    LIST_FOREACH(s, &p->slabs, link)
+    if (s->id == id)
+        s->lost = true;
 }
 
 void slab_cancel(struct slab_pool *p, struct segment *piece)

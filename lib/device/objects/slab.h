@@ -61,6 +61,10 @@ int slab_alloc(struct slab_pool *p, size_t bytes, struct segment *out, struct sl
  */
 uint64_t slab_free(struct slab_pool *p, struct segment *s);
 
+/* The slab of this id, if the pool has it, is not kept when it becomes empty: its application does
+ * not have its descriptor. */
+void slab_unkeep(struct slab_pool *p, uint64_t id);
+
 /* Undoes slab_alloc when the reply is not sent: frees the slab if it was created for this piece. An
  * empty segment is ignored. */
 void slab_cancel(struct slab_pool *p, struct segment *s);

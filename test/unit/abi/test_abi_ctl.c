@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -117,6 +118,45 @@ static void test_refused(void **state)
         expect_refused(&good, sizeof(good), nfds, -EPROTO);
     /* An empty record looks like end of file, and may carry descriptors all the same. */
     expect_refused(&good, 0, 3, -ECONNRESET);
+}
+
+/* The process has room for `room` descriptors; returns ctl_recv's result. */
+static int recv_in(unsigned room, struct ctl_msg *m, unsigned *nfds)
+{
+    struct rlimit usual, low;
+    int lowest = dup(STDIN_FILENO), err;
+
+    close(lowest);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    low = (struct rlimit){(rlim_t)lowest + room, usual.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    err = recv_one(m, nfds);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    return err;
+}
+
+/* The message has arrived, and what arrived of its descriptors is closed. */
+static void test_no_room(void **state)
+{
+    unsigned nfds, before = open_descriptors();
+    struct ctl_msg bad = good, m;
+
+    for (unsigned room = 0; room <= 3; room++) {
+        send_raw(&good, sizeof(good), 3);
+        assert_int_equal(recv_in(room, &m, &nfds), room < 3 ? -EMFILE : 0);
+        assert_int_equal(nfds, room < 3 ? 0 : 3);
+        assert_memory_equal(&m, &good, sizeof(m));
+    }
+    send_raw(&good, sizeof(good), 0);
+    assert_int_equal(recv_in(0, &m, &nfds), 0);
+    bad.magic++;
+    send_raw(&bad, sizeof(bad), 1);
+    assert_int_equal(recv_in(0, &m, &nfds), -EPROTO);
+    bad = good;
+    bad.version++;
+    send_raw(&bad, sizeof(bad), 1);
+    assert_int_equal(recv_in(0, &m, &nfds), -EPROTONOSUPPORT);
+    assert_int_equal(open_descriptors(), before);
 }
 
 static void test_version_is_readable(void **state)
@@ -264,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_version_is_readable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_credentials_leave_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_there, setup, teardown),

@@ -208,6 +208,25 @@ static void test_empty_slabs_go(void **state)
     }
 }
 
+/* The application did not get the descriptor: the next piece has another slab. */
+static void test_lost_slab_goes(void **state)
+{
+    struct slab_place first, second;
+    struct segment s, t;
+
+    s = cut(100, &first);
+    slab_unkeep(&pool, first.slab + 1);
+    slab_unkeep(&pool, first.slab);
+    assert_int_equal(slab_free(&pool, &s), first.slab);
+    s = cut(100, &second);
+    assert_true(second.fd >= 0 && second.slab != first.slab);
+    t = cut(100, &first);
+    slab_unkeep(&pool, second.slab); /* not while there is something in it */
+    assert_int_equal(slab_free(&pool, &t), 0);
+    assert_int_equal(slab_free(&pool, &s), second.slab);
+    assert_int_equal(pool.count, 0);
+}
+
 static void test_cancelled(void **state)
 {
     struct segment s, t, none = {0};
@@ -344,17 +363,10 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_pieces_are_apart),
-        T(test_classes),
-        T(test_reuse_is_zeroed),
-        T(test_descriptor_comes_once),
-        T(test_growth),
-        T(test_empty_slabs_go),
-        T(test_cancelled),
-        T(test_exhaustion),
-        T(test_no_descriptors),
-        T(test_memory_is_freed),
-        T(test_pools_share_nothing),
+        T(test_pieces_are_apart),      T(test_classes),         T(test_reuse_is_zeroed),
+        T(test_descriptor_comes_once), T(test_growth),          T(test_empty_slabs_go),
+        T(test_lost_slab_goes),        T(test_cancelled),       T(test_exhaustion),
+        T(test_no_descriptors),        T(test_memory_is_freed), T(test_pools_share_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
