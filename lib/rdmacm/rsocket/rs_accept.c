@@ -15,10 +15,7 @@
 #include "rs_service.h"
 #include "rs_stream.h"
 
-/* A stream has 5 descriptors; the first one of a process brings 4 of the library's along; some are
- * open for a moment only. */
 #define STREAM_FDS    5
-#define ACCEPT_FDS    12
 #define BACKLOG_SHARE 4 /* what waits has a quarter of the process's descriptors at most */
 
 /* Requests that wait in the daemon beside the backlog: a peer whose request is dropped repeats it
@@ -85,34 +82,11 @@ static bool is_shortage(int err)
     return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
 }
 
-/*
- * Whether the process may have as many more descriptors as a stream needs. A reply of the daemon
- * whose descriptors find no room would end the connection to the daemon.
- */
-static int check_room(int fd)
-{
-    int copies[ACCEPT_FDS], n = 0, err = 0;
-
-    while (!err && n < ACCEPT_FDS) {
-        copies[n] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        if (copies[n] < 0)
-            err = -errno;
-        else
-            n++;
-    }
-    while (n)
-        close(copies[--n]);
-    return err;
-}
-
 static int make_for(struct rsocket *listener, struct rdma_cm_id *id, struct rs_stream **made)
 {
-    int err = check_room(listener->object.fd);
-    struct rdma_event_channel *channel;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    int err;
 
-    if (err)
-        return err;
-    channel = rdma_create_event_channel();
     if (!channel)
         return -errno;
     err = rs_stream_make(listener->family, listener, channel, id, made);

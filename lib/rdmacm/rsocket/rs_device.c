@@ -83,24 +83,29 @@ void rs_device_put(struct rs_device *device)
 
 /* ---- memory ---- */
 
+/* Or a negative errno. */
 static int sealed_file(size_t size)
 {
-    int fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
-    if (fd >= 0 &&
-        (ftruncate(fd, (off_t)size) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
+    if (fd < 0)
+        return -errno;
+    if (!ftruncate(fd, (off_t)size) && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) >= 0)
+        return fd;
+    err = -errno;
+    close(fd);
+    return err;
 }
 
 int rs_memory_create(struct rs_memory *m, size_t size)
 {
     int fd = sealed_file(size);
-    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                       fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+    void *bytes;
 
+    if (fd == -EMFILE || fd == -ENFILE) /* without a file it would be slow for ever */
+        return fd;
+    bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                 fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd < 0 ? -1 : fd, 0);
     if (bytes == MAP_FAILED) {
         if (fd >= 0)
             close(fd);
