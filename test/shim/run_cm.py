@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Unmodified programs that make connections by librdmacm, over a loopback device. TAP.
 
-usage: run_cm.py --build DIR --listening LIBRARY --api TEST_CM TEST_CM_ERRNO [--workers N] [--long] [--only NAME]"""
+usage: run_cm.py --build DIR --listening LIBRARY --api TEST_CM TEST_CM_ERRNO TEST_CM_PROGRAMS [--workers N] [--long] [--only NAME]"""
 import argparse
 import glob
 import gzip
@@ -158,7 +158,7 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--build", required=True)
     options.add_argument("--listening", required=True, help="the module that tells when a program listens")
-    options.add_argument("--api", required=True, nargs=2, help="the tests of the API and of its errnos")
+    options.add_argument("--api", required=True, nargs=3, help="the tests of the API, of its errnos, and of what programs rely on")
     options.add_argument("--workers", default="1")
     options.add_argument("--only", default="", help="points whose names contain this")
     options.add_argument("--long", action="store_true")
@@ -167,13 +167,14 @@ def main():
     build, folder = kit.Build(arguments.build), kit.scratch_folder()
     points = [point for point in POINTS + (LONG if arguments.long else ()) if arguments.only in point[0]]
     daemon = kit.Daemon(build, folder, arguments=("--loopback", "--workers", arguments.workers))
-    tap = kit.Tap(len(points) + 5)
+    tap = kit.Tap(len(points) + 6)
     try:
         pairs = Pairs(daemon, os.path.abspath(arguments.listening))
         for name, point in points:
             tap.point(name, lambda point=point: point(pairs))
         tap.point("the API", lambda: api(pairs, arguments.api[0]))
         tap.point("the errnos of the API", lambda: api(pairs, arguments.api[1]))
+        tap.point("what programs rely on", lambda: api(pairs, arguments.api[2]))
         alive = daemon.alive()
     finally:
         status = daemon.stop()

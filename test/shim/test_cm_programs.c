@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What programs that were written for the kernel's rdma_cm rely on, over a loopback daemon, through
+ * the public headers alone.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+#define TIMEOUT_MS 5000
+
+static struct sockaddr *local(uint16_t port)
+{
+    static struct sockaddr_in a;
+
+    a = (struct sockaddr_in){.sin_family = AF_INET,
+                             .sin_port = htons(port),
+                             .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    return (struct sockaddr *)&a;
+}
+
+/* The next event must be this one; NULL: it is acknowledged. */
+static void expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type, int status,
+                   struct rdma_cm_event **out)
+{
+    struct rdma_cm_event *event;
+
+    assert_int_equal(rdma_get_cm_event(ch, &event), 0);
+    if (event->event != type || event->status != status)
+        fail_msg("%s (%d) instead of %s (%d)", rdma_event_str(event->event), event->status,
+                 rdma_event_str(type), status);
+    if (out)
+        *out = event;
+    else
+        assert_int_equal(rdma_ack_cm_event(event), 0);
+}
+
+/* ---- two ends, on a channel each ---- */
+
+struct ends {
+    struct rdma_event_channel *channel[2]; /* of the active and of the passive side */
+    struct rdma_cm_id *active, *listener, *passive;
+    struct rdma_cm_event *request;
+};
+
+static void begin(struct ends *e, enum rdma_port_space ps)
+{
+    *e = (struct ends){0};
+    for (unsigned i = 0; i < 2; i++) {
+        e->channel[i] = rdma_create_event_channel();
+        assert_non_null(e->channel[i]);
+    }
+    assert_int_equal(rdma_create_id(e->channel[1], &e->listener, NULL, ps), 0);
+    assert_int_equal(rdma_bind_addr(e->listener, local(0)), 0);
+    assert_int_equal(rdma_listen(e->listener, 4), 0);
+    assert_int_equal(rdma_create_id(e->channel[0], &e->active, NULL, ps), 0);
+    assert_int_equal(rdma_resolve_addr(e->active, NULL,
+                                       local(ntohs(rdma_get_src_port(e->listener))), TIMEOUT_MS),
+                     0);
+    expect(e->channel[0], RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+    assert_int_equal(rdma_resolve_route(e->active, TIMEOUT_MS), 0);
+    expect(e->channel[0], RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+}
+
+static struct ibv_qp_init_attr qp_attr(enum ibv_qp_type type)
+{
+    return (struct ibv_qp_init_attr){
+        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = type};
+}
+
+static void make_qp(struct rdma_cm_id *id)
+{
+    struct ibv_qp_init_attr attr = qp_attr(id->qp_type);
+
+    assert_int_equal(rdma_create_qp(id, NULL, &attr), 0);
+}
+
+/* The active side asks; the passive side has e->request and e->passive. */
+static void request(struct ends *e, struct rdma_conn_param *param)
+{
+    assert_int_equal(rdma_connect(e->active, param), 0);
+    expect(e->channel[1], RDMA_CM_EVENT_CONNECT_REQUEST, 0, &e->request);
+    e->passive = e->request->id;
+}
+
+static void give_back(struct rdma_cm_id *id)
+{
+    if (!id)
+        return;
+    rdma_destroy_qp(id);
+    assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void end(struct ends *e)
+{
+    if (e->request)
+        assert_int_equal(rdma_ack_cm_event(e->request), 0);
+    give_back(e->active);
+    give_back(e->passive);
+    give_back(e->listener);
+    rdma_destroy_event_channel(e->channel[0]);
+    rdma_destroy_event_channel(e->channel[1]);
+}
+
+/* ---- a table of descriptors that is full ---- */
+
+/* Whether a call that needs descriptors has failed because there are none. */
+static bool has_run_out(bool made)
+{
+    if (!made)
+        assert_int_equal(errno, EMFILE);
+    return !made;
+}
+
+/* Returns how many of the calls have failed. */
+static unsigned try_all(struct ends *e)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct ibv_qp_init_attr attr = qp_attr(IBV_QPT_RC);
+    unsigned failed = has_run_out(channel);
+    struct ibv_comp_channel *comp;
+
+    if (channel)
+        rdma_destroy_event_channel(channel);
+    comp = ibv_create_comp_channel(e->active->verbs);
+    failed += has_run_out(comp);
+    if (comp)
+        assert_int_equal(ibv_destroy_comp_channel(comp), 0);
+    failed += has_run_out(!rdma_create_qp(e->active, NULL, &attr));
+    if (e->active->qp)
+        rdma_destroy_qp(e->active);
+    return failed;
+}
+
+/* Whichever descriptor a call lacks, it fails alone: what the program has stays in use. */
+static void test_no_descriptors(void **state)
+{
+    struct rlimit limit, few = {.rlim_cur = 64};
+    unsigned n = 0, failed = 0;
+    int used[64];
+    struct ends e;
+
+    begin(&e, RDMA_PS_TCP);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    few.rlim_max = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while ((used[n] = dup(STDOUT_FILENO)) >= 0)
+        n++;
+    for (unsigned i = 0; i < 8; i++) {
+        failed += try_all(&e);
+        close(used[--n]);
+    }
+    assert_in_range(failed, 3, 23); /* all without a descriptor, none with enough of them */
+    while (n)
+        close(used[--n]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    make_qp(e.active);
+    request(&e, NULL);
+    make_qp(e.passive);
+    assert_int_equal(rdma_accept(e.passive, NULL), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    end(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_descriptors),
+    };
+
+    return cmocka_run_group_tests_name("cm_programs", tests, NULL, NULL);
+}
