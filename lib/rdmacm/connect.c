@@ -240,7 +240,11 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
         qp_to_error(id);
         return cma_result(err);
     }
-    return cma_result(is_datagram(base->qp_type) ? 0 : id_complete(id));
+    if (!is_datagram(base->qp_type))
+        return cma_result(id_complete(id));
+    if (id->sync) /* no event follows, and the listener's end waits for that of the request */
+        id_drop_event(id);
+    return 0;
 }
 
 int connect_reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t len)

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <string.h>
@@ -169,10 +170,57 @@ static void test_no_descriptors(void **state)
     end(&e);
 }
 
+/* ---- synchronous ids of datagrams ---- */
+
+static struct rdma_cm_id *datagram_ep(int flags)
+{
+    struct rdma_addrinfo hints = {.ai_flags = flags, .ai_port_space = RDMA_PS_UDP}, *res;
+    struct ibv_qp_init_attr attr = qp_attr(IBV_QPT_UD);
+    struct rdma_cm_id *id;
+
+    assert_int_equal(rdma_getaddrinfo("127.0.0.1", "7150", &hints, &res), 0);
+    assert_int_equal(rdma_create_ep(&id, res, NULL, &attr), 0);
+    rdma_freeaddrinfo(res);
+    return id;
+}
+
+static void *look_up(void *arg)
+{
+    struct rdma_cm_id *id = datagram_ep(0);
+
+    if (!rdma_connect(id, NULL))
+        *(uint32_t *)arg = id->event->param.ud.qp_num;
+    rdma_destroy_ep(id);
+    return NULL;
+}
+
+/* rdma_accept is the last call with the request's event, as there is none that follows: the
+ * listener can end before the id of the request. */
+static void test_datagram_endpoints(void **state)
+{
+    struct rdma_cm_id *listener = datagram_ep(RAI_PASSIVE), *id;
+    uint32_t found = 0;
+    pthread_t thread;
+
+    assert_int_equal(rdma_listen(listener, 1), 0);
+    assert_int_equal(pthread_create(&thread, NULL, look_up, &found), 0);
+    assert_int_equal(rdma_get_request(listener, &id), 0);
+    assert_non_null(id->event);
+    assert_int_equal(rdma_accept(id, NULL), 0);
+    assert_null(id->event);
+    pthread_join(thread, NULL);
+    assert_int_equal(found, id->qp->qp_num);
+    alarm(10);
+    rdma_destroy_ep(listener);
+    alarm(0);
+    rdma_destroy_ep(id);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_datagram_endpoints),
     };
 
     return cmocka_run_group_tests_name("cm_programs", tests, NULL, NULL);
