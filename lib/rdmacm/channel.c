@@ -37,6 +37,13 @@ static int attach(struct cma_channel *ch, struct cma_link *link)
     return 0;
 }
 
+/* A forked child has the parent's epoll set, whose descriptors stay there. */
+static void unwatch(const struct cma_channel *ch, int fd)
+{
+    if (link_is_ours(ch->link))
+        epoll_ctl(ch->base.fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 /* Without cancellation: close() is a cancellation point, and the channel's lock is held. */
 static void close_sock(struct cma_channel *ch)
 {
@@ -45,7 +52,7 @@ static void close_sock(struct cma_channel *ch)
     if (ch->sock < 0)
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    epoll_ctl(ch->base.fd, EPOLL_CTL_DEL, ch->sock, NULL);
+    unwatch(ch, ch->sock);
     close(ch->sock);
     ch->sock = -1;
     pthread_setcancelstate(cancel, NULL);
@@ -153,7 +160,7 @@ void channel_destroy(struct cma_channel *ch)
 
     pthread_mutex_lock(&ch->lock);
     attached = ch->sock >= 0;
-    epoll_ctl(ch->base.fd, EPOLL_CTL_DEL, ch->local_fd, NULL);
+    unwatch(ch, ch->local_fd);
     close_sock(ch);
     channel_close_fd(&ch->local_fd);
     if (!ch->waiting)

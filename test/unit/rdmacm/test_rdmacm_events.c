@@ -817,7 +817,11 @@ static void test_fork(void **state)
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
+    assert_true(is_readable(channel));
     expect(channel, RDMA_CM_EVENT_UNREACHABLE, 0, NULL);
+    assert_int_equal(rdma_write_cm_event(id, CMA_EVENT_USER, 0, 0), 0);
+    assert_true(is_readable(channel));
+    expect(channel, CMA_EVENT_USER, 0, NULL);
 }
 
 static void test_no_daemon(void **state)
