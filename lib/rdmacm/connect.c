@@ -7,6 +7,8 @@
 /* Retries that a program without parameters wants: the most, and "without end". */
 #define RETRIES 7
 
+#define QPN_MASK 0xFFFFFF
+
 /* Bytes of private data for which a request has room in every port space. */
 #define PRIVATE_LEAST 56
 /* A reply has room for as many. */
@@ -18,7 +20,11 @@
 
 /* ---- parameters ---- */
 
-/* What the device can do, if the program says "as much as that". */
+/*
+ * What the device can do, if the program says "as much as that". Programs leave fields as they were
+ * that do not concern them: numbers that are too large for a message are cut off, as the kernel
+ * does, and private data without a place are none.
+ */
 static int check_param(const struct cma_id *id, const struct rdma_conn_param *p)
 {
     const struct cma_device *d = id->device;
@@ -30,7 +36,7 @@ static int check_param(const struct cma_id *id, const struct rdma_conn_param *p)
         return -EINVAL;
     if (p->initiator_depth != RDMA_MAX_INIT_DEPTH && p->initiator_depth > d->max_initiator_depth)
         return -EINVAL;
-    return p->private_data_len && !p->private_data ? -EINVAL : 0;
+    return 0;
 }
 
 static void set_private(struct ctl_cm_conn *to, const void *data, uint8_t len)
@@ -56,8 +62,8 @@ static void set_qp(const struct cma_id *id, struct ctl_cm_conn *to, const struct
             ece = (struct ibv_ece){0};
     } else {
         to->qp_type = (uint8_t)id->base.qp_type;
-        to->qpn = p ? p->qp_num : 0;
-        to->srq = p ? p->srq : 0;
+        to->qpn = p ? p->qp_num & QPN_MASK : 0;
+        to->srq = p && p->srq;
     }
     to->ece_vendor = ece.vendor_id;
     to->ece_options = ece.options;
@@ -71,7 +77,7 @@ static void set_conn(const struct cma_id *id, struct ctl_cm_conn *to,
 {
     *to = (struct ctl_cm_conn){.responder_resources = id->responder_resources,
                                .initiator_depth = id->initiator_depth,
-                               .flow_control = p ? p->flow_control : 0,
+                               .flow_control = p ? p->flow_control & 1 : 0,
                                .retry_count = p ? p->retry_count : RETRIES,
                                .rnr_retry_count = p ? p->rnr_retry_count : RETRIES};
     set_qp(id, to, p);
@@ -133,7 +139,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
     bool begun = id->begun;
     int err;
 
-    if (!id->device || (!base->qp && !param))
+    if (!id->device || (!base->qp && !param && !is_datagram(base->qp_type)))
         return cma_result(-EINVAL);
     err = check_param(id, param);
     if (err)

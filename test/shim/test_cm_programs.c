@@ -216,11 +216,59 @@ static void test_datagram_endpoints(void **state)
     rdma_destroy_ep(id);
 }
 
+/* ---- parameters that do not concern a program ---- */
+
+/* What a structure that was not cleared may have, for a queue pair of the id and for one that it
+ * does not know. */
+static void test_leftover_parameters(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct rdma_conn_param param = {.private_data_len = 9,
+                                        .flow_control = 0xA4,
+                                        .retry_count = 0xA5,
+                                        .rnr_retry_count = 0xA6,
+                                        .srq = 0xA6,
+                                        .qp_num = 0xA5000123};
+        struct rdma_conn_param *got;
+        struct ends e;
+
+        begin(&e, RDMA_PS_TCP);
+        if (i)
+            make_qp(e.active);
+        request(&e, &param);
+        got = &e.request->param.conn;
+        assert_int_equal(got->flow_control, 0);
+        assert_int_equal(got->retry_count, 7);
+        assert_int_equal(got->rnr_retry_count, 7);
+        assert_int_equal(got->srq, !i);
+        assert_int_equal(got->qp_num, i ? e.active->qp->qp_num : 0x123);
+        param.qp_num++;
+        assert_int_equal(rdma_accept(e.passive, &param), 0);
+        expect(e.channel[0], i ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE, 0,
+               NULL);
+        end(&e);
+    }
+}
+
+/* To look up a service of datagrams a program needs neither a queue pair nor parameters. */
+static void test_datagrams_without_parameters(void **state)
+{
+    struct ends e;
+
+    begin(&e, RDMA_PS_UDP);
+    request(&e, NULL);
+    assert_int_equal(rdma_reject(e.passive, NULL, 0), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_UNREACHABLE, 2, NULL);
+    end(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_datagram_endpoints),
+        cmocka_unit_test(test_leftover_parameters),
+        cmocka_unit_test(test_datagrams_without_parameters),
     };
 
     return cmocka_run_group_tests_name("cm_programs", tests, NULL, NULL);
