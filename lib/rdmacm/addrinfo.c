@@ -17,6 +17,8 @@ EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
         free(res->ai_dst_addr);
         free(res->ai_src_canonname);
         free(res->ai_dst_canonname);
+        free(res->ai_route); /* the program's, as ai_connect: the library finds none */
+        free(res->ai_connect);
         free(res);
     }
 }
@@ -93,7 +95,8 @@ static int look_up(const char *node, const char *service, const struct rdma_addr
         ip.ai_flags |= AI_PASSIVE;
     if (hints->ai_flags & RAI_NUMERICHOST)
         ip.ai_flags |= AI_NUMERICHOST;
-    if (hints->ai_flags & RAI_FAMILY)
+    /* With RAI_FAMILY or without, as rdma-core's library. */
+    if (hints->ai_family == AF_INET || hints->ai_family == AF_INET6)
         ip.ai_family = hints->ai_family;
     if (hints->ai_qp_type == IBV_QPT_UD || hints->ai_port_space == RDMA_PS_UDP)
         ip.ai_socktype = SOCK_DGRAM;

@@ -62,6 +62,33 @@ static void test_ipv6(void **state)
     assert_int_equal(res->ai_port_space, RDMA_PS_TCP);
 }
 
+/* Programs name the family without RAI_FAMILY, which the manual page asks for. */
+static void test_family(void **state)
+{
+    static const int family[] = {AF_INET, AF_INET6};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_family = family[i]};
+
+        assert_int_equal(rdma_getaddrinfo(NULL, "7", &hints, &res), 0);
+        assert_int_equal(res->ai_family, family[i]);
+        assert_int_equal(res->ai_src_addr->sa_family, family[i]);
+        assert_null(res->ai_next);
+        rdma_freeaddrinfo(res);
+        res = NULL;
+    }
+}
+
+/* A program can put a route and private data of its own into a result, which ends with it. */
+static void test_own_route(void **state)
+{
+    assert_int_equal(rdma_getaddrinfo("192.0.2.7", "1", NULL, &res), 0);
+    res->ai_route = malloc(8);
+    res->ai_connect = malloc(8);
+    assert_non_null(res->ai_route);
+    assert_non_null(res->ai_connect);
+}
+
 /* Without names: the hints' addresses; with a source that the program wants. */
 static void test_hints(void **state)
 {
@@ -115,6 +142,8 @@ int main(void)
         cmocka_unit_test_teardown(test_active, teardown),
         cmocka_unit_test_teardown(test_passive, teardown),
         cmocka_unit_test_teardown(test_ipv6, teardown),
+        cmocka_unit_test_teardown(test_family, teardown),
+        cmocka_unit_test_teardown(test_own_route, teardown),
         cmocka_unit_test_teardown(test_hints, teardown),
         cmocka_unit_test_teardown(test_refused, teardown),
     };
