@@ -154,8 +154,8 @@ struct cm_event {
     enum cm_event_type type;
     struct cm_id *id;       /**< of requests: a new id, which the host owns from now on */
     struct cm_id *listener; /**< of requests; NULL: peer to peer, the id is the host's own */
-    int status;
-    bool by_peer; /**< DISCONNECTED: it was a DREQ of the peer, which awaits an answer */
+    int status;             /**< after all repetitions -ETIMEDOUT: UNREACHABLE, or DISCONNECTED */
+    bool by_peer;           /**< DISCONNECTED: it was a DREQ of the peer, which awaits an answer */
     struct cm_private private; /**< all that the message has room for */
     struct cm_private info;    /**< REJECTED, SIDR_REPLY: additional information */
     struct cm_ece ece;

@@ -80,7 +80,7 @@ void cm_report(struct cm_id *id, enum cm_event_type type, enum cm_input input,
         else if (msg->message == CM_SIDR_REP)
             add_sidr_rep(&e, msg);
     }
-    if (type == CM_EVENT_UNREACHABLE)
+    if (input == CM_IN_EXPIRED && type != CM_EVENT_TIMEWAIT_EXIT)
         e.status = -ETIMEDOUT;
     e.by_peer = type == CM_EVENT_DISCONNECTED && id->state == CM_DREQ_RCVD;
     give(&e);

@@ -603,6 +603,23 @@ static void test_disconnect(void **state)
     cm_kit_free(k);
 }
 
+/* The peer is gone: the end says that it was not answered. */
+static void test_disconnect_unanswered(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *active, *passive;
+
+    cm_kit_establish(k, &active, &passive);
+    k->sends = 0;
+    k->lose = UINT64_MAX;
+    assert_int_equal(cm_disconnect(active, none, k->now), 0);
+    cm_kit_run(k, 100 * SEC);
+    assert_int_equal(cm_kit_last(k, 0, CM_EVENT_DISCONNECTED)->status, -ETIMEDOUT);
+    cm_kit_run(k, 10 * SEC);
+    assert_int_equal(cm_kit_last(k, 0, CM_EVENT_TIMEWAIT_EXIT)->status, 0);
+    cm_kit_free(k);
+}
+
 /* A DREQ that is late: of a connection in TIMEWAIT, idle, and of none. */
 static void test_late_disconnect(void **state)
 {
@@ -918,6 +935,7 @@ int main(void)
         cmocka_unit_test(test_withdrawn),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_disconnect),
+        cmocka_unit_test(test_disconnect_unanswered),
         cmocka_unit_test(test_late_disconnect),
         cmocka_unit_test(test_destroyed_connection),
         cmocka_unit_test(test_stale_connection),
