@@ -93,25 +93,29 @@ static void take_response(struct cma_event *ev, const struct ctl_cm_told *told)
     id->connect_error = ev->event.status != 0;
 }
 
-/* The end of a connection; false: the program has got a CONNECT_ERROR instead. */
+/* The end of a connection; false: the program has got a CONNECT_ERROR instead. Private data of a
+ * DREQ or DREP, which no program can send, and which would be zeros, are not the program's. */
 static bool take_end(struct cma_event *ev, const struct ctl_cm_event *m)
 {
     if (ev->owner->connect_error) {
         event_done(ev);
         return false;
     }
-    take_param(ev, m);
-    if (m->type == RDMA_CM_EVENT_REJECTED)
+    if (m->type == RDMA_CM_EVENT_REJECTED) {
+        take_param(ev, m);
         qp_to_error(ev->owner);
+    }
     return true;
 }
 
-/* The daemon has led the active side's queue pair there. */
+/* With datagrams by a SIDR_REP. Of connections the daemon has led the active side's queue pair
+ * there by a REP; the passive side's RTU says nothing. */
 static void take_established(struct cma_event *ev, const struct ctl_cm_event *m)
 {
     struct cma_id *id = ev->owner;
 
-    take_param(ev, m);
+    if (m->qp_is_led || is_datagram(id->base.qp_type))
+        take_param(ev, m);
     if (!m->qp_is_led)
         return;
     take_ece(id, &m->conn);
@@ -195,6 +199,9 @@ bool event_take(struct cma_event *ev, const struct ctl_cm_told *told)
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_DISCONNECTED:
         return take_end(ev, m);
+    case RDMA_CM_EVENT_UNREACHABLE: /* also that the service refuses, with data of its own */
+        take_param(ev, m);
+        return true;
     case RDMA_CM_EVENT_MULTICAST_JOIN:
     case RDMA_CM_EVENT_MULTICAST_ERROR:
         take_join(ev, m);

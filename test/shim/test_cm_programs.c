@@ -262,6 +262,57 @@ static void test_datagrams_without_parameters(void **state)
     end(&e);
 }
 
+/* ---- private data ---- */
+
+static void expect_without_data(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+    struct rdma_cm_event *event;
+
+    expect(ch, type, 0, &event);
+    assert_int_equal(event->param.conn.private_data_len, 0);
+    assert_null(event->param.conn.private_data);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+}
+
+/* REQ, REP and REJ have data of the peer's program. Programs take what another event has for some,
+ * too. */
+static void test_events_without_data(void **state)
+{
+    struct rdma_cm_event *event;
+    struct ends e;
+
+    begin(&e, RDMA_PS_TCP);
+    make_qp(e.active);
+    request(&e, NULL);
+    make_qp(e.passive);
+    assert_int_equal(rdma_accept(e.passive, NULL), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, &event);
+    assert_int_equal(event->param.conn.private_data_len, 196);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    expect_without_data(e.channel[1], RDMA_CM_EVENT_ESTABLISHED);
+    assert_int_equal(rdma_disconnect(e.active), 0);
+    expect_without_data(e.channel[1], RDMA_CM_EVENT_DISCONNECTED);
+    assert_int_equal(rdma_disconnect(e.passive), 0);
+    expect_without_data(e.channel[0], RDMA_CM_EVENT_DISCONNECTED);
+    end(&e);
+}
+
+/* A service that refuses to be looked up may say why. */
+static void test_refused_datagrams(void **state)
+{
+    struct rdma_cm_event *event;
+    struct ends e;
+
+    begin(&e, RDMA_PS_UDP);
+    request(&e, NULL);
+    assert_int_equal(rdma_reject(e.passive, "not today", 9), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_UNREACHABLE, 2, &event);
+    assert_int_equal(event->param.ud.private_data_len, 136);
+    assert_memory_equal(event->param.ud.private_data, "not today", 9);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    end(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +320,8 @@ int main(void)
         cmocka_unit_test(test_datagram_endpoints),
         cmocka_unit_test(test_leftover_parameters),
         cmocka_unit_test(test_datagrams_without_parameters),
+        cmocka_unit_test(test_events_without_data),
+        cmocka_unit_test(test_refused_datagrams),
     };
 
     return cmocka_run_group_tests_name("cm_programs", tests, NULL, NULL);
