@@ -12,17 +12,22 @@
 enum { FULL_MEMBER = 0, SEND_ONLY_FULL_MEMBER = 1 };
 
 #define JOINS_MAX 64
-#define JOIN_HOPS 1
+/* As the kernel: IP packets pass routers, frames of RoCEv1 do not. */
+#define HOPS_IP 64
+#define HOPS_V1 1
+
+static bool is_v1(const struct cm_object *o)
+{
+    return o->device->gids.entry[o->sgid_index].type == GID_TYPE_ROCE_V1;
+}
 
 /* As the kernel: RoCEv2 sends to the IP address itself; RoCEv1 has IPv4 groups in ff0e::/16. */
 static int group_of(const struct cm_object *o, const struct ctl_cm_addr *a, union gid *group)
 {
-    bool v1 = o->device->gids.entry[o->sgid_index].type == GID_TYPE_ROCE_V1;
-
     memcpy(group->raw, a->gid, sizeof(group->raw));
     if (!gid_is_multicast(group))
         return -EINVAL;
-    if (v1 && gid_is_ipv4(group)) {
+    if (is_v1(o) && gid_is_ipv4(group)) {
         group->raw[0] = 0xFF;
         group->raw[1] = 0x0E;
     }
@@ -64,7 +69,7 @@ static void report_join(struct cm_object *o, const struct cm_join *j, uint64_t c
     r->e.conn.qpn = 0xFFFFFF;
     r->e.conn.qkey = CTL_CM_QKEY;
     r->e.ah = (struct ah_attr){.sgid_index = (uint8_t)o->sgid_index,
-                               .hop_limit = JOIN_HOPS,
+                               .hop_limit = is_v1(o) ? HOPS_V1 : HOPS_IP,
                                .traffic_class = o->tos,
                                .sl = qos_tos_to_sl(&o->device->qos, o->tos),
                                .port_num = 1,

@@ -374,6 +374,7 @@ static void test_groups(void **state)
     e = side_event(&t->a, CTL_CM_MULTICAST_JOIN);
     assert_int_equal(e.cookie, 5);
     assert_int_equal(e.conn.qpn, 0xFFFFFF);
+    assert_int_equal(e.ah.hop_limit, 64); /* routers take the group's packets on */
     assert_int_equal(kit_call(t->a.sn, CTL_CM_JOIN, &m, &k, false), 0);
     m.cm_mcast.handle = k.reply.cm_mcast.handle;
     assert_true(side_has_event(&t->a)); /* that is sent */
