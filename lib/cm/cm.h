@@ -189,6 +189,16 @@ enum cm_bind_flag {
 };
 
 /**
+ * Change the flags of an id that is bound. Those of the others with its number count when it
+ * listens, and when one more is bound.
+ *
+ * @param id  The id, which neither listens nor connects.
+ * @param flags  CM_BIND_REUSE, CM_BIND_AFONLY.
+ * @return  0; -EINVAL: it is not bound, or not idle.
+ */
+int cm_set_bind_flags(struct cm_id *id, unsigned flags);
+
+/**
  * Bind an id without a port space to a service ID.
  *
  * @param id  The id, not bound.

@@ -250,6 +250,19 @@ static int bind_number(struct cm_id *id)
     return err ? err : add_to_row(id, service_id);
 }
 
+static uint8_t effective_flags(const struct cm_id *id, unsigned flags)
+{
+    return (uint8_t)(flags | (gid_is_ipv4(&id->src.gid) ? CM_BIND_AFONLY : 0u));
+}
+
+int cm_set_bind_flags(struct cm_id *id, unsigned flags)
+{
+    if (!id->row || id->state != CM_IDLE)
+        return -EINVAL;
+    id->bind_flags = effective_flags(id, flags);
+    return 0;
+}
+
 int cm_bind(struct cm_id *id, const struct cm_addr *addr, const struct cm_addr *dst, unsigned flags)
 {
     int err;
@@ -258,7 +271,7 @@ int cm_bind(struct cm_id *id, const struct cm_addr *addr, const struct cm_addr *
         return -EINVAL;
     id->src = *addr;
     id->dst = dst ? *dst : (struct cm_addr){.vlan = VLAN_NONE};
-    id->bind_flags = (uint8_t)(flags | (gid_is_ipv4(&addr->gid) ? CM_BIND_AFONLY : 0u));
+    id->bind_flags = effective_flags(id, flags);
     err = addr->number ? bind_number(id) : bind_any(id);
     if (err) {
         id->src = id->dst = (struct cm_addr){.vlan = VLAN_NONE};

@@ -197,19 +197,27 @@ static bool read_int(const struct ctl_cm_option *rq, int *value)
     return true;
 }
 
+/* As the kernel: an id that is bound can still say that others may have its number, but not take it
+ * back; and which IP versions it takes, until it is used. */
+static bool may_set(const struct cm_object *o, unsigned flag, bool value)
+{
+    if (!o->bound)
+        return true;
+    return flag == CM_BIND_REUSE ? value : o->progress == CM_AT_START;
+}
+
 static int set_flag(struct cm_object *o, const struct ctl_cm_option *rq, unsigned flag)
 {
-    int value;
+    unsigned flags;
+    int value, err;
 
-    if (!read_int(rq, &value))
+    if (!read_int(rq, &value) || !may_set(o, flag, value))
         return -EINVAL;
-    if (o->bound)
-        return -EINVAL;
-    if (value)
-        o->bind_flags |= flag;
-    else
-        o->bind_flags &= ~flag;
-    return 0;
+    flags = value ? o->bind_flags | flag : o->bind_flags & ~flag;
+    err = o->bound ? cm_set_bind_flags(o->id, flags) : 0;
+    if (!err)
+        o->bind_flags = flags;
+    return err;
 }
 
 static int set_byte(const struct ctl_cm_option *rq, uint8_t max, uint8_t *out)

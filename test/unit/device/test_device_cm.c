@@ -447,6 +447,51 @@ static void test_options(void **state)
     assert_int_equal(side_query(&t->a, id).packet_life_time, 16);
 }
 
+/* REUSEADDR or AFONLY; returns the call's status. */
+static int set_flag(struct sides *t, uint32_t id, uint32_t name, int32_t value)
+{
+    struct ctl_msg m = {.cm_option = {.id = id, .name = name, .length = sizeof(value)}};
+    struct ctl_call k = {0};
+
+    memcpy(m.cm_option.value, &value, sizeof(value));
+    return kit_call(t->a.sn, CTL_CM_SET_OPTION, &m, &k, false);
+}
+
+static int listen_at(struct sides *t, uint32_t id)
+{
+    struct ctl_msg m = {.cm_id = {.id = id, .backlog = 1}};
+    struct ctl_call k = {0};
+
+    return kit_call(t->a.sn, CTL_CM_LISTEN, &m, &k, false);
+}
+
+enum { REUSEADDR = 1, AFONLY = 2 };
+
+/* Programs set them before they bind the id, or afterwards. */
+static void test_flags_of_bound_ids(void **state)
+{
+    struct sides *t = *state;
+    uint32_t first = side_make_id(&t->a, IP_CM_PS_TCP, 1),
+             second = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    struct ctl_cm_info info;
+
+    assert_int_equal(side_bind(&t->a, first, side_address("::", 7000), &info), 0);
+    assert_int_equal(set_flag(t, first, AFONLY, 1), 0);
+    assert_int_equal(side_bind(&t->a, second, side_address("0.0.0.0", 7000), &info), 0);
+    assert_int_equal(listen_at(t, first), 0);
+    assert_int_equal(listen_at(t, second), 0);
+    assert_int_equal(set_flag(t, first, AFONLY, 0), -EINVAL);
+    assert_int_equal(set_flag(t, first, REUSEADDR, 1), -EINVAL);
+
+    first = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    second = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    assert_int_equal(side_bind(&t->a, first, side_address("127.0.0.1", 7001), &info), 0);
+    assert_int_equal(set_flag(t, first, REUSEADDR, 1), 0);
+    assert_int_equal(set_flag(t, first, REUSEADDR, 0), -EINVAL);
+    assert_int_equal(set_flag(t, second, REUSEADDR, 1), 0);
+    assert_int_equal(side_bind(&t->a, second, side_address("127.0.0.1", 7001), &info), 0);
+}
+
 /* ---- channels ---- */
 
 static void test_channels(void **state)
@@ -624,6 +669,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_joins_are_charged, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_groups_do_not_connect, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_options, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_flags_of_bound_ids, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_channels, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_no_room, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_charge_of_an_id, sides_setup, sides_teardown),
