@@ -123,9 +123,8 @@ struct cma_id {
     bool connect_error; /* the program knows that the connection failed: what follows is not said */
     uint8_t responder_resources, initiator_depth; /* of a request */
     struct ibv_ece local_ece, remote_ece;
-    struct ibv_pd *ep_pd; /* of rdma_create_ep, for requests */
-    struct ibv_qp_init_attr *ep_attr;
-    struct rdma_addrinfo *info; /* of rdma_resolve_addrinfo */
+    struct ibv_qp_init_attr *ep_attr; /* of rdma_create_ep, for requests */
+    struct rdma_addrinfo *info;       /* of rdma_resolve_addrinfo */
     struct ibv_sa_path_rec path;
     /* What leads its queue pair to INIT, RTR and RTS, as an event said; mask 0: ask the daemon. */
     struct ibv_qp_attr steps;

@@ -9,6 +9,8 @@ static int prepare_passive(struct cma_id *id, const struct rdma_addrinfo *res, s
 {
     if (rdma_bind_addr(&id->base, res->ai_src_addr))
         return cma_errno();
+    if (pd)
+        id->base.pd = pd;
     if (!attr)
         return 0;
     id->ep_attr = malloc(sizeof(*id->ep_attr));
@@ -16,7 +18,6 @@ static int prepare_passive(struct cma_id *id, const struct rdma_addrinfo *res, s
         return -ENOMEM;
     *id->ep_attr = *attr;
     id->ep_attr->qp_type = res->ai_qp_type;
-    id->ep_pd = pd;
     return 0;
 }
 
@@ -75,7 +76,7 @@ static int make_ready(struct cma_id *listener, struct cma_event *ev)
     if (!listener->ep_attr)
         return 0;
     attr = *listener->ep_attr;
-    return rdma_create_qp(ev->event.id, listener->ep_pd, &attr) ? cma_errno() : 0;
+    return rdma_create_qp(ev->event.id, listener->base.pd, &attr) ? cma_errno() : 0;
 }
 
 static int get_request(struct cma_id *listener, struct rdma_cm_id **out)
@@ -95,8 +96,11 @@ static int get_request(struct cma_id *listener, struct rdma_cm_id **out)
         (*out)->event = &ev->event;
         return 0;
     }
-    if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-        rdma_destroy_id(ev->event.id);
+    if (ev->event.event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+        listener->base.event = &ev->event; /* the program may look why */
+        return err;
+    }
+    rdma_destroy_id(ev->event.id);
     event_done(ev);
     return err;
 }

@@ -184,6 +184,25 @@ static struct rdma_cm_id *datagram_ep(int flags)
     return id;
 }
 
+/* A protection domain that a program gives is the listener's, and that of its requests. */
+static void test_domain_of_endpoints(void **state)
+{
+    struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_family = AF_INET}, *res;
+    struct ibv_context **devices = rdma_get_devices(NULL);
+    struct ibv_qp_init_attr attr = qp_attr(IBV_QPT_RC);
+    struct ibv_pd *pd = ibv_alloc_pd(devices[0]);
+    struct rdma_cm_id *listener;
+
+    assert_non_null(pd);
+    assert_int_equal(rdma_getaddrinfo(NULL, "7151", &hints, &res), 0);
+    assert_int_equal(rdma_create_ep(&listener, res, pd, &attr), 0);
+    assert_ptr_equal(listener->pd, pd);
+    rdma_destroy_ep(listener);
+    rdma_freeaddrinfo(res);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    rdma_free_devices(devices);
+}
+
 static void *look_up(void *arg)
 {
     struct rdma_cm_id *id = datagram_ep(0);
@@ -318,6 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_datagram_endpoints),
+        cmocka_unit_test(test_domain_of_endpoints),
         cmocka_unit_test(test_leftover_parameters),
         cmocka_unit_test(test_datagrams_without_parameters),
         cmocka_unit_test(test_events_without_data),

@@ -766,6 +766,10 @@ static void test_synchronous(void **state)
         assert_ptr_not_equal(request->channel, sync->channel);
         assert_int_equal(request->event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
         rdma_destroy_ep(request);
+        give(sync, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+        assert_int_equal(rdma_get_request(sync, &request), -1);
+        assert_int_equal(errno, ETIMEDOUT);
+        assert_int_equal(sync->event->event, RDMA_CM_EVENT_UNREACHABLE);
     }
     rdma_destroy_ep(sync);
     assert_int_equal(fake_daemon_ids(), 1);
