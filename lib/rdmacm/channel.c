@@ -186,9 +186,17 @@ bool channel_is_read(const struct cma_channel *ch)
     return ch->have - ch->taken >= sizeof(struct ctl_cm_told);
 }
 
+/* Threads that wait when the daemon goes are to find out: the first one that does closes the
+ * socket, and poll() of the others, though woken, sees nothing any more. */
+static bool has_forsaken(const struct cma_channel *ch)
+{
+    return ch->sock < 0 && ch->waiting;
+}
+
 bool channel_has_local(const struct cma_channel *ch)
 {
-    return !TAILQ_EMPTY(&ch->local) || !TAILQ_EMPTY(&ch->arrived) || channel_is_read(ch);
+    return !TAILQ_EMPTY(&ch->local) || !TAILQ_EMPTY(&ch->arrived) || channel_is_read(ch) ||
+           has_forsaken(ch);
 }
 
 void channel_show_local(struct cma_channel *ch, bool had)
@@ -298,6 +306,7 @@ void channel_lose(struct cma_channel *ch)
 static int revive_locked(struct cma_channel *ch)
 {
     struct cma_link *link, *old = ch->link;
+    bool had;
     int err;
 
     if (ch->sock >= 0 && !conn_hung_up(&old->conn))
@@ -306,7 +315,9 @@ static int revive_locked(struct cma_channel *ch)
     link = link_get(&err);
     if (!link)
         return err;
+    had = channel_has_local(ch);
     err = attach(ch, link);
+    channel_show_local(ch, had);
     link_put(err ? link : old);
     return err;
 }

@@ -7,7 +7,8 @@
 
 /* Whether a whole event was read that is not taken yet. */
 bool channel_is_read(const struct cma_channel *ch);
-/* Whether an event is there that the socket does not show. */
+/* Whether an event is there that the socket does not show, or the end of the daemon, to threads
+ * that wait. */
 bool channel_has_local(const struct cma_channel *ch);
 /* The eventfd says whether there is one; had: whether there was one before. */
 void channel_show_local(struct cma_channel *ch, bool had);

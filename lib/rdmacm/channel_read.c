@@ -104,10 +104,13 @@ static int look(struct cma_channel *ch, struct cma_link **link, struct ctl_cm_to
 
 static void end_wait(struct cma_channel *ch)
 {
-    bool last, kept;
+    bool had, last, kept;
 
     pthread_mutex_lock(&ch->lock);
+    had = channel_has_local(ch);
     last = !--ch->waiting && ch->closed;
+    if (!ch->closed)
+        channel_show_local(ch, had);
     kept = ch->kept;
     if (last)
         channel_close_fd(&ch->base.fd);

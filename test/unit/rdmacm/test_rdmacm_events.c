@@ -182,15 +182,20 @@ static void test_wakes_who_waits(void **state)
     expect(channel, RDMA_CM_EVENT_UNREACHABLE, 0, NULL);
 }
 
-static bool has_waiting(struct rdma_event_channel *of)
+static unsigned count_waiting(struct rdma_event_channel *of)
 {
     struct cma_channel *ch = to_channel(of);
-    bool has;
+    unsigned n;
 
     pthread_mutex_lock(&ch->lock);
-    has = ch->waiting;
+    n = ch->waiting;
     pthread_mutex_unlock(&ch->lock);
-    return has;
+    return n;
+}
+
+static bool has_waiting(struct rdma_event_channel *of)
+{
+    return count_waiting(of);
 }
 
 /* Programs end their channel below the thread that waits for it: it waits on, until it is
@@ -803,6 +808,42 @@ static void test_daemon_ends(void **state)
     assert_int_equal(rdma_destroy_id(other), 0);
 }
 
+#define WAITING 4
+
+static void *wait_for_the_end(void *arg)
+{
+    struct rdma_cm_event *event;
+
+    return (void *)(uintptr_t)(rdma_get_cm_event(arg, &event) ? errno : 0);
+}
+
+/* All threads that wait for events of a channel learn that the daemon has ended. */
+static void test_daemon_ends_for_all(void **state)
+{
+    pthread_t thread[WAITING];
+    void *err;
+
+    assert_int_equal(rdma_destroy_id(id), 0);
+    id = NULL;
+    alarm(20);
+    for (unsigned round = 0; round < 20; round++) {
+        rdma_destroy_event_channel(channel);
+        channel = rdma_create_event_channel();
+        assert_non_null(channel);
+        for (unsigned i = 0; i < WAITING; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, wait_for_the_end, channel), 0);
+        while (count_waiting(channel) < WAITING)
+            sched_yield();
+        fake_daemon_restart();
+        for (unsigned i = 0; i < WAITING; i++) {
+            assert_int_equal(pthread_join(thread[i], &err), 0);
+            assert_int_equal((uintptr_t)err, EIO);
+        }
+        assert_false(is_readable(channel)); /* which would keep programs busy */
+    }
+    alarm(0);
+}
+
 /* The child can give back what it inherited, which the parent keeps. */
 static void test_fork(void **state)
 {
@@ -887,6 +928,7 @@ int main(void)
         WITH(test_at_once),
         WITH(test_synchronous),
         WITH(test_daemon_ends),
+        WITH(test_daemon_ends_for_all),
         WITH(test_fork),
     };
 
