@@ -242,10 +242,10 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
     id->accepted |= post;
     err = qp_connect(id, id->responder_resources, id->initiator_depth,
                      &(struct id_call){CTL_CM_ACCEPT, &m, &moved, post});
-    if (err) {
+    if (err && moved) /* of a connection that is there already nothing has moved */
         qp_to_error(id);
+    if (err)
         return cma_result(err);
-    }
     if (!is_datagram(base->qp_type))
         return cma_result(id_complete(id));
     if (id->sync) /* no event follows, and the listener's end waits for that of the request */

@@ -316,6 +316,27 @@ static void test_events_without_data(void **state)
     end(&e);
 }
 
+/* A connection survives that a program accepts it twice. */
+static void test_accept_twice(void **state)
+{
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+    struct ends e;
+
+    begin(&e, RDMA_PS_TCP);
+    make_qp(e.active);
+    request(&e, NULL);
+    make_qp(e.passive);
+    assert_int_equal(rdma_accept(e.passive, NULL), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    expect(e.channel[1], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    assert_int_equal(rdma_accept(e.passive, NULL), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ibv_query_qp(e.passive->qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+    end(&e);
+}
+
 /* A service that refuses to be looked up may say why. */
 static void test_refused_datagrams(void **state)
 {
@@ -341,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_leftover_parameters),
         cmocka_unit_test(test_datagrams_without_parameters),
         cmocka_unit_test(test_events_without_data),
+        cmocka_unit_test(test_accept_twice),
         cmocka_unit_test(test_refused_datagrams),
     };
 
