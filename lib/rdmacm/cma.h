@@ -133,6 +133,7 @@ struct cma_id {
     pthread_cond_t acks;
     uint32_t reported, acked; /* events that the program got, and has acknowledged */
     uint32_t got;             /* of the daemon, so far */
+    uint32_t calls;           /* id_begin_call */
     LIST_HEAD(, cma_mcast) mcasts;
 };
 
@@ -238,6 +239,14 @@ int id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *
 void id_free(struct cma_id *id);
 /* Takes the id away from the daemon and out of the table. */
 int id_withdraw(struct cma_id *id);
+/*
+ * Around what a call does with an id and its queue pair: what the call has begun may be over before
+ * it returns, and another thread, which got the event, destroys both. That waits for the call's
+ * end. Nothing of the id may be touched afterwards, unless it is a synchronous one.
+ */
+void id_begin_call(struct cma_id *id);
+void id_end_call(struct cma_id *id);
+void id_wait_for_calls(struct cma_id *id);
 /* Takes over what the daemon knows of the id. -ENODEV: its device cannot be opened. */
 int id_take_info(struct cma_id *id, const struct ctl_cm_info *info);
 /* The route is resolved: the program sees the path that the id has. */

@@ -136,7 +136,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
     struct cma_id *id = to_id(base);
     struct ctl_msg m = {0};
-    bool begun = id->begun;
+    bool begun = id->begun, sync = id->sync;
     int err;
 
     if (!id->device || (!base->qp && !param && !is_datagram(base->qp_type)))
@@ -152,13 +152,13 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
                               : id->device->max_initiator_depth;
     id->connect_error = id->over = false;
     set_conn(id, &m.cm_call.conn, param);
+    id_begin_call(id);
     id->begun = true; /* before there can be an event of it */
     err = call_connect(id, &m);
-    if (err) {
+    if (err)
         id->begun = begun;
-        return cma_result(err);
-    }
-    return cma_result(id_complete(id));
+    id_end_call(id);
+    return cma_result(err || !sync ? err : id_complete(id));
 }
 
 void connect_set_ece(struct cma_id *id)
@@ -227,7 +227,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
     struct cma_id *id = to_id(base);
     struct ctl_msg m = {0};
-    bool moved, post;
+    bool sync = id->sync, datagram = is_datagram(base->qp_type), moved, post;
     int err;
 
     if (!id->device)
@@ -235,6 +235,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
     err = check_param(id, param);
     if (err)
         return cma_result(err);
+    id_begin_call(id);
     agree(id, param);
     connect_set_ece(id);
     set_conn(id, &m.cm_call.conn, param);
@@ -244,12 +245,12 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
                      &(struct id_call){CTL_CM_ACCEPT, &m, &moved, post});
     if (err && moved) /* of a connection that is there already nothing has moved */
         qp_to_error(id);
-    if (err)
+    id_end_call(id);
+    if (err || !sync)
         return cma_result(err);
-    if (!is_datagram(base->qp_type))
+    if (!datagram)
         return cma_result(id_complete(id));
-    if (id->sync) /* no event follows, and the listener's end waits for that of the request */
-        id_drop_event(id);
+    id_drop_event(id); /* none follows, and the listener's end waits for that of the request */
     return 0;
 }
 
@@ -288,12 +289,15 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *base)
 {
     struct cma_id *id = to_id(base);
     struct ctl_msg m = {0};
-    bool moved, post = id->begun && !id->sync;
-    int err = qp_disconnect(id, &(struct id_call){CTL_CM_DISCONNECT, &m, &moved, post});
+    bool moved, begun = id->begun, sync = id->sync, post = begun && !sync;
+    int err;
 
-    if (err == -EINVAL && moved && id->begun)
+    id_begin_call(id);
+    err = qp_disconnect(id, &(struct id_call){CTL_CM_DISCONNECT, &m, &moved, post});
+    id_end_call(id);
+    if (err == -EINVAL && moved && begun)
         return 0;
-    return cma_result(err ? err : id_complete(id));
+    return cma_result(err || !sync ? err : id_complete(id));
 }
 
 /* ---- extended connection establishment of a queue pair that the id does not know ---- */

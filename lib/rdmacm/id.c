@@ -171,6 +171,32 @@ int id_withdraw(struct cma_id *id)
     return err;
 }
 
+void id_begin_call(struct cma_id *id)
+{
+    pthread_mutex_lock(&id->lock);
+    id->calls++;
+    pthread_mutex_unlock(&id->lock);
+}
+
+void id_end_call(struct cma_id *id)
+{
+    pthread_mutex_lock(&id->lock);
+    id->calls--;
+    pthread_cond_broadcast(&id->acks);
+    pthread_mutex_unlock(&id->lock);
+}
+
+/* In a forked child the calls of the parent's threads do not end. */
+void id_wait_for_calls(struct cma_id *id)
+{
+    if (!link_is_ours(id->link))
+        return;
+    pthread_mutex_lock(&id->lock);
+    while (id->calls)
+        pthread_cond_wait(&id->acks, &id->lock);
+    pthread_mutex_unlock(&id->lock);
+}
+
 /* In a forked child the events that the parent's threads got are never acknowledged. */
 static void wait_for_acks(struct cma_id *id)
 {
@@ -191,6 +217,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *base)
         return cma_result(err);
     id_drop_event(id);
     wait_for_acks(id);
+    id_wait_for_calls(id);
     id_free(id);
     return 0;
 }

@@ -138,6 +138,7 @@ EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_q
 
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+    id_wait_for_calls(to_id(id));
     if (id->qp) {
         mcast_detach_all(to_id(id));
         ibv_destroy_qp(id->qp);

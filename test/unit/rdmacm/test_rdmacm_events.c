@@ -481,6 +481,35 @@ static void test_end_waits_for_acks(void **state)
     id = NULL;
 }
 
+/* As a thread that is still in a call. */
+static void *end_the_call(void *arg)
+{
+    usleep(50000);
+    __atomic_store_n((bool *)arg, true, __ATOMIC_SEQ_CST);
+    id_end_call(to_id(id));
+    return NULL;
+}
+
+/* What a call has begun may be over before the call is. */
+static void test_end_waits_for_calls(void **state)
+{
+    bool ended = false;
+    pthread_t thread;
+
+    id_begin_call(to_id(id));
+    assert_int_equal(pthread_create(&thread, NULL, end_the_call, &ended), 0);
+    rdma_destroy_qp(id);
+    assert_true(__atomic_load_n(&ended, __ATOMIC_SEQ_CST));
+    pthread_join(thread, NULL);
+    ended = false;
+    id_begin_call(to_id(id));
+    assert_int_equal(pthread_create(&thread, NULL, end_the_call, &ended), 0);
+    assert_int_equal(rdma_destroy_id(id), 0);
+    assert_true(__atomic_load_n(&ended, __ATOMIC_SEQ_CST));
+    pthread_join(thread, NULL);
+    id = NULL;
+}
+
 static void test_refused_id(void **state)
 {
     struct rdma_cm_id *other = NULL;
@@ -915,6 +944,7 @@ int main(void)
         WITH(test_end_refuses_requests),
         WITH(test_disconnect_is_posted),
         WITH(test_end_waits_for_acks),
+        WITH(test_end_waits_for_calls),
         WITH(test_refused_id),
         WITH(test_addresses),
         WITH(test_request),
