@@ -113,13 +113,13 @@ struct cma_id {
     struct cma_link *link;
     struct cma_entry entry; /* in link->ids */
     struct cma_device *device;
-    bool sync;          /* its channel is its own, and calls wait for their events */
+    _Atomic bool sync;  /* its channel is its own, and calls wait for their events */
     bool begun;         /* there is, or was, a connection, or a request for one */
     bool path_known;    /* the route came with the address: path */
     bool route_told;    /* and the program has it; the daemon learns that by CTL_CM_CONNECT */
     bool routed;        /* rdma_connect would be in order */
     bool accepted;      /* by a request without a reply */
-    bool over;          /* there was a connection, or an attempt: only its timewait is left */
+    _Atomic bool over;  /* there was a connection, or an attempt: only its timewait is left */
     bool connect_error; /* the program knows that the connection failed: what follows is not said */
     uint8_t responder_resources, initiator_depth; /* of a request */
     struct ibv_ece local_ece, remote_ece;

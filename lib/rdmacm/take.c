@@ -175,7 +175,8 @@ bool event_take(struct cma_event *ev, const struct ctl_cm_told *told)
 {
     const struct ctl_cm_event *m = &told->event;
 
-    ev->owner->over |= is_end(m->type);
+    if (is_end(m->type)) /* another thread may be taking an earlier event */
+        ev->owner->over = true;
     ev->event.event = m->type;
     ev->event.status = max_of(m->status, -CTL_ERRNO_MAX);
     switch (m->type) {
