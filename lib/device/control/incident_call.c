@@ -34,8 +34,6 @@ static enum address_wrong address_wrong(const struct ah_attr *attr)
         return ADDRESS_NOT_GLOBAL;
     if (attr->port_num != 1)
         return ADDRESS_PORT;
-    if (attr->sl > 15)
-        return ADDRESS_SL;
     return gid_is_zero(&dgid) ? ADDRESS_NO_DGID : ADDRESS_KINDS;
 }
 

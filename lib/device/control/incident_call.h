@@ -12,7 +12,6 @@ struct session;
 enum address_wrong {
     ADDRESS_NOT_GLOBAL = 1,
     ADDRESS_PORT,
-    ADDRESS_SL,
     ADDRESS_NO_DGID,
     ADDRESS_KINDS,
 };

@@ -32,7 +32,7 @@ int device_resolve(struct device *d, const struct ah_attr *attr, struct address_
     int err;
 
     *av = (struct address_vector){0};
-    if (!attr->is_global || attr->port_num != 1 || attr->sl > 15)
+    if (!attr->is_global || attr->port_num != 1)
         return -EINVAL;
     if (attr->sgid_index >= d->gids.len || !d->gids.entry[attr->sgid_index].valid)
         return -EINVAL;
@@ -45,8 +45,8 @@ int device_resolve(struct device *d, const struct ah_attr *attr, struct address_
     av->gid_type = source->type;
     av->sgid_index = attr->sgid_index;
     av->vlan = source->vlan;
-    av->sl = attr->sl;
-    av->pcp = d->qos.sl_to_pcp[attr->sl];
+    av->sl = attr->sl & 15; /* as NICs: the upper bits are of no use to RoCE, and no error */
+    av->pcp = d->qos.sl_to_pcp[av->sl];
     av->traffic_class = qos_traffic_class(&d->qos, attr->traffic_class);
     av->hop_limit = hop_limit(attr, source, &av->dgid);
     /* NICs and the kernel ignore the other bits, too: UCX sets all 32. */

@@ -125,7 +125,6 @@ static const char *const others[] = {[WHY_OTHER_SOURCE] = "source address",
 static const char *const addresses[] = {
     [ADDRESS_NOT_GLOBAL] = "ah_attr.is_global is 0",
     [ADDRESS_PORT] = "ah_attr.port_num is not 1",
-    [ADDRESS_SL] = "ah_attr.sl is above 15",
     [ADDRESS_NO_DGID] = "ah_attr.grh.dgid is zero",
     [ADDRESS_KINDS] = "ah_attr.grh.dgid and the source GID at sgid_index are of different kinds "
                       "(IPv4, IPv6)",
