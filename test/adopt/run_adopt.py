@@ -258,6 +258,24 @@ def watched():
         daemon.stop()
 
 
+def watched_parts():
+    """A region that is a part of a page: nothing beside it is read, or valgrind would tell."""
+    if not os.path.exists("/usr/bin/valgrind"):
+        raise Skip("no valgrind")
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    try:
+        server = kit.Program(daemon, ["rping", "-s", "-a", "127.0.0.1", "-C", "3"])
+        kit.await_cm_listening(daemon, server, 20)
+        try:
+            kit.Program(daemon, ["valgrind", "-q", "--error-exitcode=9", "--undef-value-errors=no", "rping", "-c", "-a", "127.0.0.1",
+                                 "-C", "3"]).finish(100)
+            server.finish(20)
+        finally:
+            server.kill()
+    finally:
+        daemon.stop()
+
+
 def unprivileged(passes):
     def point():
         if os.getuid() or not may_adopt():
@@ -310,6 +328,7 @@ POINTS = (
     ("uroce show mr", shown),
     ("UROCE_MR that makes no sense", nonsense),
     ("valgrind", watched),
+    ("valgrind, parts of pages", watched_parts),
     ("another user's program", unprivileged(False)),
     ("another user's program that is given the device", unprivileged(True)),
 )
