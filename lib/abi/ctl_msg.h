@@ -325,13 +325,15 @@ struct ctl_destroy {
     uint64_t slab_gone;
 };
 
+enum ctl_cq_flag { CTL_CQ_IGNORES_OVERRUN = 1 << 0 };
+
 struct ctl_create_cq {
     uint32_t cqe;     /* wanted; reply: given (a power of two) */
     uint32_t channel; /* handle, or 0 */
     uint32_t vector;
     uint32_t handle, lanes; /* reply */
-    uint32_t reserved;
-    uint64_t cookie; /* the value that events carry */
+    uint32_t flags;         /* enum ctl_cq_flag */
+    uint64_t cookie;        /* the value that events carry */
     uint64_t segment_bytes;
     struct ctl_place place;
 };

@@ -20,9 +20,10 @@ static const struct client_queue_kind kind = {
     offsetof(struct ctl_msg, create_cq.handle), reply_fits};
 
 int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint32_t channel,
-                     uint32_t vector)
+                     uint32_t vector, uint32_t flags)
 {
-    struct ctl_msg m = {.create_cq = {.cqe = cqe, .channel = channel, .vector = vector}};
+    struct ctl_msg m = {
+        .create_cq = {.cqe = cqe, .channel = channel, .vector = vector, .flags = flags}};
     const struct ctl_create_cq *r = &m.create_cq;
     struct client_piece piece;
     int err;

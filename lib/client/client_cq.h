@@ -26,11 +26,11 @@ struct client_cq {
 };
 
 /*
- * Creates a queue of at least `cqe` CQEs; channel: a channel's handle or 0. Returns 0 or a negative
- * errno. Events name the queue by slot_id_to_cookie(cq->id).
+ * Creates a queue of at least `cqe` CQEs; channel: a channel's handle or 0; flags: enum
+ * ctl_cq_flag. Returns 0 or a negative errno. Events name the queue by slot_id_to_cookie(cq->id).
  */
 int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint32_t channel,
-                     uint32_t vector);
+                     uint32_t vector, uint32_t flags);
 
 /* Destroys the queue, which no thread may poll any more but one that has an event to acknowledge:
  * it finds nothing. Returns 0, also when the daemon is gone; -EBUSY while queue pairs use it; or

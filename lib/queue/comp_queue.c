@@ -63,7 +63,7 @@ static bool find_room_for_one(struct comp_queue *cq, uint32_t lane_index)
         return false;
     /* An index ahead of prod, or more than `size` behind it, shows as used > size. */
     if (lane->prod - cons >= cq->size) {
-        lane->overrun = true;
+        lane->overrun = !cq->ignores_overrun;
         return false;
     }
     lane->end = cons + cq->size;

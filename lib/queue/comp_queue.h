@@ -24,8 +24,9 @@ struct comp_queue {
     struct cq_shared *shared;
     uint32_t size, lanes;
     uint32_t handle;
-    uint64_t cookie;                          /**< the application's, in events */
-    void *owner;                              /**< the device's object */
+    bool ignores_overrun; /**< the application's wish: what does not fit is lost, and no error */
+    uint64_t cookie;      /**< the application's, in events */
+    void *owner;          /**< the device's object */
     struct cq_moderation *_Atomic moderation; /**< or NULL */
     /** Every worker reads what is above, and writes its lane. */
     uint8_t apart[CACHE_LINE - sizeof(void *)];
@@ -71,7 +72,8 @@ int comp_queue_move(struct comp_queue *cq, struct cq_shared *fresh, uint32_t siz
  * @param e  The CQE, all fields but seq; copied.
  * @param solicited  Whether it is to raise a solicited event.
  * @return  0; -ENOSPC: the ring is full, or the application's index is out of range. The queue is
- *     overrun from then on, and nothing is posted any more (C11-39: CQ error).
+ *     overrun from then on, and nothing is posted any more (C11-39: CQ error); unless it ignores
+ *     overruns, which then goes on as soon as there is room.
  */
 int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited);
 

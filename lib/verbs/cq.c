@@ -27,7 +27,7 @@ static void private_verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context
 PRIVATE(verbs_init_cq);
 
 static struct shim_cq *create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context,
-                                 struct ibv_comp_channel *channel, uint32_t vector)
+                                 struct ibv_comp_channel *channel, uint32_t vector, uint32_t flags)
 {
     struct shim_cq *cq = calloc(1, sizeof(*cq));
     struct ibv_cq *base;
@@ -38,7 +38,7 @@ static struct shim_cq *create_cq(struct ibv_context *context, uint32_t cqe, void
     base = ibv_cq_ex_to_cq(&cq->ex);
     private_verbs_init_cq(base, context, channel, cq_context);
     err = client_cq_create(&to_context(context)->client, &cq->queue, cqe,
-                           channel ? to_channel(channel)->handle : 0, vector);
+                           channel ? to_channel(channel)->handle : 0, vector, flags);
     if (err) {
         free(cq);
         return refuse(err);
@@ -62,7 +62,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 
     if (is_out_of_range(context, cqe, comp_vector))
         return refuse(-EINVAL);
-    cq = create_cq(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
+    cq = create_cq(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector, 0);
     return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
 }
 
@@ -71,17 +71,19 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
     const uint64_t readable = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                               IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN |
                               IBV_WC_EX_WITH_FLOW_TAG;
+    const uint32_t known = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
     struct shim_cq *cq;
 
     if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
-        flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED || attr->wc_flags & ~readable)
+        flags & ~known || attr->wc_flags & ~readable)
         return refuse(-EOPNOTSUPP);
     if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !to_pd(attr->parent_domain)->of)
         return refuse(-EINVAL);
     if (is_out_of_range(context, attr->cqe, attr->comp_vector))
         return refuse(-EINVAL);
-    cq = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+    cq = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
+                   flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ? CTL_CQ_IGNORES_OVERRUN : 0);
     if (!cq)
         return NULL;
     cq->queue.single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;

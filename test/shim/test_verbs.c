@@ -623,6 +623,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(rate_limit_of_datagrams),
         cmocka_unit_test(datagrams_precede_the_end),
         cmocka_unit_test(rate_limits_that_are_refused),
+        cmocka_unit_test(overruns_are_ignored),
         cmocka_unit_test(queries_keep_the_state),
         cmocka_unit_test(xrc_domain_of_two_contexts),
         cmocka_unit_test(attached_queue_pairs_stay),

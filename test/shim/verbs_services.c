@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -403,9 +404,8 @@ void what_is_refused(void **state)
                                         .comp_mask =
                                             IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
                                         .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB};
-    struct ibv_cq_init_attr_ex overrun = {.cqe = 4,
-                                          .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
-                                          .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
+    struct ibv_cq_init_attr_ex unknown = {
+        .cqe = 4, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = 1 << 2};
     struct ibv_srq_init_attr_ex tags = {.attr = {.max_wr = 4, .max_sge = 1},
                                         .pd = p.pd,
                                         .cq = p.cq,
@@ -421,8 +421,47 @@ void what_is_refused(void **state)
     FAILS_WITH(ibv_modify_qp(p.a.qp, &attr, IBV_QP_CAP), EOPNOTSUPP);
     REFUSES_OBJECT(ibv_reg_dmabuf_mr(p.pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE));
     REFUSES_OBJECT(ibv_create_qp_ex(p.ctx, &flags));
-    REFUSES_OBJECT(ibv_create_cq_ex(p.ctx, &overrun));
+    REFUSES_OBJECT(ibv_create_cq_ex(p.ctx, &unknown));
     REFUSES_OBJECT(ibv_create_srq_ex(p.ctx, &tags));
+    pair_close(&p);
+}
+
+/* Completions that do not fit are lost, which the program has allowed; nothing else is. */
+void overruns_are_ignored(void **state)
+{
+    struct ibv_cq_init_attr_ex init = {.cqe = 4,
+                                       .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+                                       .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
+    struct ibv_qp_attr drain = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+    struct ibv_async_event event;
+    struct ibv_wc wc[16];
+    struct pair p;
+    struct ibv_cq *cq;
+    struct side s;
+
+    pair_open(&p);
+    cq = ibv_cq_ex_to_cq(ibv_create_cq_ex(p.ctx, &init));
+    assert_non_null(cq);
+    s = (struct side){.qp = make_qp(&p, cq), .mr = p.a.mr, .buffer = p.a.buffer};
+    connect_qp(s.qp, s.qp->qp_num);
+    memset(s.buffer, 1, 12);
+    memset(p.b.buffer, 0, 12);
+    for (unsigned i = 0; i < 12; i++)
+        assert_int_equal(post_send(&s, IBV_WR_RDMA_WRITE, &p.b, i, 1, i), 0);
+    while (!((volatile uint8_t *)p.b.buffer)[11]) /* the last one was executed */
+        sched_yield();
+    assert_int_equal(ibv_modify_qp(s.qp, &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    assert_int_equal(ibv_get_async_event(p.ctx, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_SQ_DRAINED);
+    ibv_ack_async_event(&event);
+    assert_int_equal(ibv_poll_cq(cq, 16, wc), cq->cqe);
+    assert_int_equal(wc[3].wr_id, 3);
+    modify_state(s.qp, IBV_QPS_RTS);
+    assert_int_equal(post_send(&s, IBV_WR_RDMA_WRITE, &p.b, 0, 8, 77), 0);
+    await(cq, wc, 1);
+    assert_int_equal(wc[0].wr_id, 77);
+    assert_int_equal(ibv_destroy_qp(s.qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
     pair_close(&p);
 }
 

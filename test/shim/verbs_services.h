@@ -12,6 +12,7 @@ void parent_domains(void **state);
 void on_demand_region_follows_the_program(void **state);
 void errors_are_in_errno(void **state);
 void what_is_refused(void **state);
+void overruns_are_ignored(void **state);
 void queries_keep_the_state(void **state);
 void xrc_domain_of_two_contexts(void **state);
 void attached_queue_pairs_stay(void **state);

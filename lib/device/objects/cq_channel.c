@@ -116,7 +116,8 @@ static int check_cq(struct session *sn, const struct ctl_create_cq *rq, struct c
     struct object *o;
 
     *channel = NULL;
-    if (!rq->cqe || rq->cqe > QUEUE_MAX_CQE || rq->vector >= sn->rnic->workers)
+    if (!rq->cqe || rq->cqe > QUEUE_MAX_CQE || rq->vector >= sn->rnic->workers ||
+        rq->flags & ~(uint32_t)CTL_CQ_IGNORES_OVERRUN)
         return -EINVAL;
     if (!rq->channel)
         return 0;
@@ -127,11 +128,13 @@ static int check_cq(struct session *sn, const struct ctl_create_cq *rq, struct c
     return 0;
 }
 
-static void cq_init(struct session *sn, struct cq *cq, uint32_t size, uint64_t cookie)
+static void cq_init(struct session *sn, struct cq *cq, uint32_t size,
+                    const struct ctl_create_cq *rq)
 {
     comp_queue_init(&cq->dp.cq, cq->segment.base, size, sn->rnic->workers);
     cq->dp.cq.handle = cq->o.handle;
-    cq->dp.cq.cookie = cookie;
+    cq->dp.cq.cookie = rq->cookie;
+    cq->dp.cq.ignores_overrun = rq->flags & CTL_CQ_IGNORES_OVERRUN;
     cq->dp.cq.owner = &cq->dp;
     cq->dp.ctx = sn->by_worker;
     if (cq->channel) {
@@ -164,7 +167,7 @@ int cq_create(struct session *sn, struct ctl_call *call)
         free(cq);
         return err;
     }
-    cq_init(sn, cq, size, rq->cookie);
+    cq_init(sn, cq, size, rq);
     reply->cqe = size;
     reply->handle = cq->o.handle;
     reply->lanes = lanes;

@@ -41,6 +41,8 @@ bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, b
             note_cq(e, cq);
         return true;
     }
+    if (cq->ignores_overrun)
+        return true;
     if (!was_overrun) {
         trace_put(&e->trace, e->now, TRACE_CQ_OVERRUN, c->qpn, cq->handle, 0);
         e->cfg.host.async_event(e->cfg.host.ctx, NULL, cq, QP_EVENT_CQ_ERR);

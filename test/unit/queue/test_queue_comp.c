@@ -94,6 +94,24 @@ static void test_overflow(void **state)
     free(p.shared);
 }
 
+static void test_ignored_overflow(void **state)
+{
+    struct pair p;
+
+    pair_init(&p, SIZE, 1);
+    p.cq.ignores_overrun = true;
+    for (unsigned i = 0; i < SIZE; i++)
+        assert_int_equal(post(&p, 0, i), 0);
+    assert_int_equal(post(&p, 0, SIZE), -ENOSPC);
+    assert_false(p.cq.lane[0].overrun);
+    expect(&p, 0);
+    assert_int_equal(post(&p, 0, SIZE + 1), 0); /* there is room again */
+    for (unsigned i = 1; i < SIZE; i++)
+        expect(&p, i);
+    expect(&p, SIZE + 1);
+    free(p.shared);
+}
+
 static void test_hostile_consumer(void **state)
 {
     static const uint32_t offsets[] = {1, SIZE, 0x80000000, UINT32_MAX - SIZE};
@@ -455,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_runs),
         cmocka_unit_test(test_order_and_wrap),
         cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_ignored_overflow),
         cmocka_unit_test(test_hostile_consumer),
         cmocka_unit_test(test_lanes),
         cmocka_unit_test(test_events),
