@@ -12,6 +12,11 @@
 /* The function `later_name`, which the program knows as name@@IBVERBS_version. */
 #define LATER(name, version) __asm__(".symver later_" #name "," #name "@@IBVERBS_" version)
 
+/* ---- ibv_alloc_parent_domain ---- */
+
+/* A confidential guest may be given memory that it shares with devices. */
+#define LATER_PARENT_DOMAIN_CC_UNPROTECTED (UINT32_C(1) << 2)
+
 /* ---- ibv_alloc_dmah ---- */
 
 enum {

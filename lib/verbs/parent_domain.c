@@ -5,6 +5,7 @@
  * a parent domain's allocator is never asked for any. A thread domain promises that one thread uses
  * its objects; their locks are not taken away, which are never contended then.
  */
+#include "later.h"
 #include "shim.h"
 
 struct shim_td {
@@ -37,8 +38,10 @@ int shim_dealloc_td(struct ibv_td *base)
 
 static int check(const struct ibv_context *context, const struct ibv_parent_domain_init_attr *attr)
 {
-    const uint32_t known =
-        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    /* A daemon in a confidential guest reaches the guest's memory as it is: no other is needed. */
+    const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+                           IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+                           LATER_PARENT_DOMAIN_CC_UNPROTECTED;
 
     if (attr->comp_mask & ~known || !attr->pd || attr->pd->context != context ||
         to_pd(attr->pd)->of || (attr->td && attr->td->context != context))

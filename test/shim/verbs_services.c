@@ -343,6 +343,13 @@ void parent_domains(void **state)
     assert_int_equal(errno, EINVAL);
     assert_int_equal(ibv_dealloc_pd(parent), 0);
     assert_int_equal(ibv_dealloc_td(td), 0);
+    attr = (struct ibv_parent_domain_init_attr){.pd = pd, .comp_mask = 1 << 3};
+    assert_null(ibv_alloc_parent_domain(p.ctx, &attr));
+    assert_int_equal(errno, EINVAL);
+    attr.comp_mask = 1 << 2; /* rdma-core's ALLOW_CC_UNPROTECTED_ALLOC */
+    parent = ibv_alloc_parent_domain(p.ctx, &attr);
+    assert_non_null(parent);
+    assert_int_equal(ibv_dealloc_pd(parent), 0);
     attr = (struct ibv_parent_domain_init_attr){.pd = pd};
     parent = ibv_alloc_parent_domain(p.ctx, &attr);
     assert_non_null(parent);
