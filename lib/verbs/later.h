@@ -17,6 +17,10 @@
 /* A confidential guest may be given memory that it shares with devices. */
 #define LATER_PARENT_DOMAIN_CC_UNPROTECTED (UINT32_C(1) << 2)
 
+/* ---- ibv_query_device_ex: device_cap_flags_ex ---- */
+
+#define LATER_DEVICE_ATOMIC_WRITE (UINT64_C(1) << 40)
+
 /* ---- ibv_alloc_dmah ---- */
 
 enum {

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <time.h>
 
+#include "later.h"
 #include "private.h"
 #include "shim.h"
 
@@ -131,7 +132,7 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
     ibv_query_device(context, &all.orig_attr);
     set_odp_caps(&all);
     set_rss_caps(&all, &to_context(context)->info);
-    all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+    all.device_cap_flags_ex = all.orig_attr.device_cap_flags | LATER_DEVICE_ATOMIC_WRITE;
     memset(attr, 0, size);
     memcpy(attr, &all, min_of(size, sizeof(all)));
     return 0;

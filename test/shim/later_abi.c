@@ -120,6 +120,18 @@ static void sizes(void)
           "ibv_query_gid_ex writes its structure and no more");
 }
 
+/* ---- capabilities for which older headers have no names ---- */
+
+#define ATOMIC_WRITE (UINT64_C(1) << 40)
+
+static void capabilities(void)
+{
+    struct ibv_device_attr_ex attr;
+
+    point(!ibv_query_device_ex(ctx, NULL, &attr) && attr.device_cap_flags_ex & ATOMIC_WRITE,
+          "ATOMIC WRITE is reported");
+}
+
 /* ---- calls without data ---- */
 
 static void speed(void)
@@ -323,6 +335,7 @@ int main(void)
         return 1;
     }
     sizes();
+    capabilities();
     speed();
     names();
     registration();
