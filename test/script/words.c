@@ -228,6 +228,7 @@ uint32_t need_access(struct script *s)
         {"atomic", MEM_REMOTE_ATOMIC},
         {"bind", MEM_MW_BIND},
         {"flush", MEM_FLUSH_GLOBAL},
+        {"persist", MEM_FLUSH_PERSISTENT},
         {"zero", MEM_ZERO_BASED},
         {"none", 0},
         {0},

@@ -38,9 +38,13 @@ static json_t *rights(uint64_t access)
     static const struct {
         uint32_t bit;
         const char *name;
-    } right[] = {{MEM_LOCAL_WRITE, "local write"}, {MEM_REMOTE_WRITE, "remote write"},
-                 {MEM_REMOTE_READ, "remote read"}, {MEM_REMOTE_ATOMIC, "remote atomic"},
-                 {MEM_MW_BIND, "mw bind"},         {MEM_FLUSH_GLOBAL, "flush global"}};
+    } right[] = {{MEM_LOCAL_WRITE, "local write"},
+                 {MEM_REMOTE_WRITE, "remote write"},
+                 {MEM_REMOTE_READ, "remote read"},
+                 {MEM_REMOTE_ATOMIC, "remote atomic"},
+                 {MEM_MW_BIND, "mw bind"},
+                 {MEM_FLUSH_GLOBAL, "flush global"},
+                 {MEM_FLUSH_PERSISTENT, "flush persistent"}};
     char text[ARRAY_SIZE(right) * 16] = "";
 
     for (unsigned i = 0; i < ARRAY_SIZE(right); i++)

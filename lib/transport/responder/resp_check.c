@@ -163,21 +163,52 @@ static enum fault check_atomic_write(struct engine *e, struct qp *qp, const stru
     return rkey_check(e, qp, job, p->reth.rkey, p->reth.va, 8, MEM_REMOTE_WRITE);
 }
 
+/* 0: what is asked for has no meaning. */
+static uint32_t flush_rights(uint8_t placement)
+{
+    uint32_t need = 0;
+
+    if (placement & ~(FETH_GLOBAL | FETH_PERSISTENT))
+        return 0;
+    if (placement & FETH_GLOBAL)
+        need |= MEM_FLUSH_GLOBAL;
+    if (placement & FETH_PERSISTENT) /* which no region has, as memory here is not persistent */
+        need |= MEM_FLUSH_PERSISTENT;
+    return need;
+}
+
+/* A19.4.1.2: for a whole region the key alone counts. The range is judged last, so a key is good
+ * whose range alone is wrong. */
+static enum fault check_flush_region(struct engine *e, struct qp *qp, const struct rx_job *job,
+                                     uint32_t need)
+{
+    uint32_t pd = job->srq ? job->srq->init.pd : qp->pd, key = job->pkt.reth.rkey;
+    struct mr_span span;
+    enum mr_fault f = mr_check_remote(&e->mrs, key, pd, qp->qpn, job->pkt.reth.va, 0, need, &span);
+
+    if (f == MR_OK)
+        mr_span_end(&span);
+    if (f == MR_OK || f == MR_BAD_RANGE)
+        return FAULT_NONE;
+    return why_access_fault(e, qp, FAULT_REMOTE_ACCESS, f, key, job->pkt.reth.va, 0, need);
+}
+
 static enum fault check_flush(struct engine *e, struct qp *qp, const struct rx_job *job)
 {
     const struct pkt *p = &job->pkt;
-    bool region = p->feth.selectivity == FETH_REGION;
+    uint32_t need = flush_rights(p->feth.placement);
 
-    if (p->feth.placement != FETH_GLOBAL || p->feth.selectivity > FETH_REGION)
-        return FAULT_UNSUPPORTED; /* memory here is not persistent */
-    if (!resp_right_ok(qp, MEM_FLUSH_GLOBAL))
-        return not_allowed(qp, job, MEM_FLUSH_GLOBAL);
+    if (!need || p->feth.selectivity > FETH_REGION)
+        return FAULT_UNSUPPORTED;
+    if ((qp->access & need) != need)
+        return not_allowed(qp, job, need);
     if (!resource_ok(&qp->resp))
         return FAULT_TOO_MANY_READS;
-    if (!p->reth.len)
+    if (p->feth.selectivity == FETH_REGION)
+        return check_flush_region(e, qp, job, need);
+    if (!p->reth.len && need == MEM_FLUSH_GLOBAL)
         return FAULT_NONE;
-    return rkey_check(e, qp, job, p->reth.rkey, p->reth.va, region ? 0 : p->reth.len,
-                      MEM_FLUSH_GLOBAL);
+    return rkey_check(e, qp, job, p->reth.rkey, p->reth.va, p->reth.len, need);
 }
 
 enum fault resp_check(struct engine *e, struct qp *qp, unsigned job)
