@@ -19,7 +19,25 @@
 
 /* ---- ibv_query_device_ex: device_cap_flags_ex ---- */
 
+#define LATER_DEVICE_FLUSH_GLOBAL (UINT64_C(1) << 38)
 #define LATER_DEVICE_ATOMIC_WRITE (UINT64_C(1) << 40)
+
+/* odp_caps. */
+#define LATER_ODP_FLUSH        (UINT32_C(1) << 6)
+#define LATER_ODP_ATOMIC_WRITE (UINT32_C(1) << 7)
+
+/* ---- FLUSH, whose function ibv_wr_flush is the later part of struct later_qp_ex ---- */
+
+enum {
+    LATER_ACCESS_FLUSH_GLOBAL = 1 << 8,
+    LATER_ACCESS_FLUSH_PERSISTENT = 1 << 9,
+    LATER_QP_EX_WITH_FLUSH = 1 << 11,
+    LATER_WR_FLUSH = 14,
+    LATER_WC_FLUSH = 8,
+};
+
+#define LATER_FLUSH_TYPES     3u /* global, persistent */
+#define LATER_FLUSH_LEVEL_MAX 1  /* range, region */
 
 /* ---- ibv_alloc_dmah ---- */
 

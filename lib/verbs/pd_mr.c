@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protection domains and memory regions. */
 #include "client_mr.h"
+#include "later.h"
 #include "shim.h"
 
 #define ACCESS_KNOWN                                                             \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
-     IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
+     IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | LATER_ACCESS_FLUSH_GLOBAL)
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -53,9 +54,14 @@ struct shim_mr {
     bool imported; /* another process's region, which only that one can deregister */
 };
 
-/* 0, or -EINVAL: remote write access needs local write access (C10-49). */
+/*
+ * 0, -EINVAL: remote write access needs local write access (C10-49), or -EOPNOTSUPP: the daemon
+ * does not write the CPU's caches back, so a FLUSH makes nothing persistent.
+ */
 static int check_access(unsigned access)
 {
+    if (access & LATER_ACCESS_FLUSH_PERSISTENT)
+        return -EOPNOTSUPP;
     if (access & ~((unsigned)ACCESS_KNOWN | (unsigned)IBV_ACCESS_OPTIONAL_RANGE))
         return -EINVAL;
     if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&

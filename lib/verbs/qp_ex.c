@@ -4,6 +4,7 @@
  * free WQE, and each setter writes what follows the header. wr_complete publishes all WQEs, or none
  * if a call failed. The first error is kept in wr.err and turns the following calls into no-ops.
  */
+#include "later.h"
 #include "shim.h"
 #include "watch.h"
 
@@ -13,9 +14,9 @@
 #define UC_OPS                                                                 \
     (UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
      IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
-#define RC_OPS                                                               \
-    (UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
-     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |    \
+#define RC_OPS                                                                                     \
+    (UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                       \
+     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV | LATER_QP_EX_WITH_FLUSH | \
      IBV_QP_EX_WITH_ATOMIC_WRITE)
 
 /* Programs set IBV_SEND_INLINE too, which is ignored: the setter decides where the payload is. */
@@ -264,6 +265,23 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, 
         append_inline(qp, value, sizeof(uint64_t));
 }
 
+/* Bits that have no meaning are refused here, as the packet has no room for all of them. */
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
+                     uint8_t level)
+{
+    struct sqe *s = begin_remote_wqe(ex, SQE_FLUSH, rkey, addr);
+
+    if (unlikely(!s))
+        return;
+    if (unlikely(!type || type & ~LATER_FLUSH_TYPES || level > LATER_FLUSH_LEVEL_MAX)) {
+        fail_batch(qp_of_ex(ex), EINVAL);
+        return;
+    }
+    s->flush.length = len;
+    s->flush.placement = type;
+    s->flush.selectivity = level;
+}
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
     struct shim_qp *qp = qp_of_ex(ex);
@@ -335,6 +353,7 @@ int qp_ex_init(struct shim_qp *qp, enum ibv_qp_type type, uint64_t send_ops)
     ex->wr_send_inv = wr_send_inv;
     ex->wr_send_tso = wr_send_tso;
     ex->wr_atomic_write = wr_atomic_write;
+    qp->later.wr_flush = wr_flush;
     ex->wr_set_ud_addr = wr_set_ud_addr;
     ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
     qp->has_wr_api = true;

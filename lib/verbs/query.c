@@ -100,7 +100,8 @@ static void set_odp_caps(struct ibv_device_attr_ex *all)
 {
     const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
     const uint32_t connected = messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
-    const uint32_t reliable = connected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+    const uint32_t reliable = connected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+                              LATER_ODP_FLUSH | LATER_ODP_ATOMIC_WRITE;
 
     all->odp_caps = (struct ibv_odp_caps){
         .general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
@@ -132,7 +133,8 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
     ibv_query_device(context, &all.orig_attr);
     set_odp_caps(&all);
     set_rss_caps(&all, &to_context(context)->info);
-    all.device_cap_flags_ex = all.orig_attr.device_cap_flags | LATER_DEVICE_ATOMIC_WRITE;
+    all.device_cap_flags_ex =
+        all.orig_attr.device_cap_flags | LATER_DEVICE_FLUSH_GLOBAL | LATER_DEVICE_ATOMIC_WRITE;
     memset(attr, 0, size);
     memcpy(attr, &all, min_of(size, sizeof(all)));
     return 0;

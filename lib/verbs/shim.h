@@ -72,8 +72,18 @@ struct wr_builder {
     int err;
 };
 
+/* struct ibv_qp_ex as newer headers have it: Debian 12's ends before wr_flush. */
+struct later_qp_ex {
+    uint8_t before[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void))];
+    void (*wr_flush)(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
+                     uint8_t level);
+};
+
 struct shim_qp {
-    struct ibv_qp_ex ex;
+    union {
+        struct ibv_qp_ex ex;
+        struct later_qp_ex later;
+    };
     bool has_wr_api;
     struct client_qp queue;
     struct wr_builder wr;

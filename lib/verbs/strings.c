@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of codes, and of rates. */
+#include "later.h"
 #include "private.h"
 #include "shim.h"
 #include "static_rate.h"
@@ -69,7 +70,6 @@ EXPORT const char *ibv_event_type_str(enum ibv_event_type event)
     return NAME_OF(names, event);
 }
 
-/* Debian 12's header lacks code 14. */
 const char *shim_wr_opcode_str(unsigned opcode)
 {
     static const char *const names[] = {
@@ -85,7 +85,7 @@ const char *shim_wr_opcode_str(unsigned opcode)
         [IBV_WR_SEND_WITH_INV] = "send with invalidate",
         [IBV_WR_TSO] = "TCP segmentation",
         [IBV_WR_DRIVER1] = "driver's own",
-        [14] = "flush",
+        [LATER_WR_FLUSH] = "flush",
         [IBV_WR_ATOMIC_WRITE] = "atomic write",
     };
 

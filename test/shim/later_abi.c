@@ -4,7 +4,8 @@
  * versions of rdma-core. What headers lack is declared here; what they have is compared with that
  * by being used. Prints TAP. Waits for a line after "# registered".
  *
- * HAVE_DMAH, HAVE_SPEED, HAVE_BUF, HAVE_CNTR: the header has IBVERBS_1.15, 1.16, 1.17, 1.18.
+ * HAVE_FLUSH: the header has ibv_wr_flush. HAVE_DMAH, HAVE_SPEED, HAVE_BUF, HAVE_CNTR: it has
+ * IBVERBS_1.15, 1.16, 1.17, 1.18.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -14,6 +15,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#if !HAVE_FLUSH
+enum {
+    IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,
+    IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9,
+    IBV_QP_EX_WITH_FLUSH = 1 << 11,
+};
+enum { IBV_FLUSH_GLOBAL = 1, IBV_FLUSH_PERSISTENT = 2 };
+enum { IBV_FLUSH_RANGE, IBV_FLUSH_MR };
+#define IBV_WC_FLUSH 8
+#define IBV_WR_FLUSH 14
+
+/* It is behind wr_abort and wr_atomic_write. */
+static void ibv_wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len,
+                         uint8_t type, uint8_t level)
+{
+    typedef void function(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t);
+
+    (*(function **)(&ex->wr_abort + 2))(ex, rkey, addr, len, type, level);
+}
+#endif
 
 #if !HAVE_DMAH
 struct ibv_dmah {
@@ -122,7 +144,10 @@ static void sizes(void)
 
 /* ---- capabilities for which older headers have no names ---- */
 
-#define ATOMIC_WRITE (UINT64_C(1) << 40)
+#define FLUSH_GLOBAL     (UINT64_C(1) << 38)
+#define FLUSH_PERSISTENT (UINT64_C(1) << 39)
+#define ATOMIC_WRITE     (UINT64_C(1) << 40)
+#define ODP_BOTH         (1u << 6 | 1u << 7)
 
 static void capabilities(void)
 {
@@ -130,6 +155,11 @@ static void capabilities(void)
 
     point(!ibv_query_device_ex(ctx, NULL, &attr) && attr.device_cap_flags_ex & ATOMIC_WRITE,
           "ATOMIC WRITE is reported");
+    point((attr.device_cap_flags_ex & (FLUSH_GLOBAL | FLUSH_PERSISTENT)) == FLUSH_GLOBAL,
+          "FLUSH is reported, but not to persistence");
+    point((attr.odp_caps.per_transport_caps.rc_odp_caps & ODP_BOTH) == ODP_BOTH &&
+              !(attr.odp_caps.per_transport_caps.uc_odp_caps & ODP_BOTH),
+          "both are reported for memory on demand");
 }
 
 /* ---- calls without data ---- */
@@ -147,6 +177,7 @@ static void speed(void)
 static void names(void)
 {
     point(!strcmp(ibv_wr_opcode_str(IBV_WR_SEND), "send") &&
+              !strcmp(ibv_wr_opcode_str((enum ibv_wr_opcode)IBV_WR_FLUSH), "flush") &&
               !strcmp(ibv_wr_opcode_str((enum ibv_wr_opcode)1000), "unknown"),
           "work requests have names");
 }
@@ -217,17 +248,19 @@ static struct ibv_qp *make_qp(void)
         .qp_type = IBV_QPT_RC,
         .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
         .pd = pd,
-        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_FLUSH,
     };
 
     return ibv_create_qp_ex(ctx, &attr);
 }
 
-static bool connect_qp(struct ibv_qp *q, uint32_t peer)
+static bool connect_qp(struct ibv_qp *q, uint32_t peer, unsigned access)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                                .port_num = 1,
-                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+                               .qp_access_flags = access,
+                               .max_rd_atomic = 1,
+                               .max_dest_rd_atomic = 1,
                                .path_mtu = IBV_MTU_1024,
                                .dest_qp_num = peer,
                                .timeout = 14,
@@ -250,11 +283,38 @@ static bool connect_qp(struct ibv_qp *q, uint32_t peer)
                               IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+static bool make_pair(unsigned access)
+{
+    qp[0] = make_qp();
+    qp[1] = make_qp();
+    return qp[0] && qp[1] && connect_qp(qp[0], qp[1]->qp_num, access) &&
+           connect_qp(qp[1], qp[0]->qp_num, access);
+}
+
+static void end_pair(void)
+{
+    ibv_destroy_qp(qp[0]);
+    ibv_destroy_qp(qp[1]);
+}
+
+/* The status of the next completion, which is of that work request and operation; else -1. */
+static int completion(uint64_t wr_id, int opcode)
+{
+    struct ibv_poll_cq_attr poll = {0};
+    int status;
+
+    while (ibv_start_poll(cq, &poll))
+        ;
+    status = cq->wr_id == wr_id ? (int)cq->status : -1;
+    if (!status && (int)ibv_wc_read_opcode(cq) != opcode)
+        status = -1;
+    ibv_end_poll(cq);
+    return status;
+}
+
 static bool write_half(uint8_t *memory, const struct ibv_mr *mr)
 {
     struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp[0]);
-    struct ibv_poll_cq_attr poll = {0};
-    bool good;
 
     ibv_wr_start(ex);
     ex->wr_id = 99;
@@ -263,12 +323,95 @@ static bool write_half(uint8_t *memory, const struct ibv_mr *mr)
     ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)memory, BYTES / 2);
     if (ibv_wr_complete(ex))
         return false;
-    while (ibv_start_poll(cq, &poll))
-        ;
-    good = cq->wr_id == 99 && cq->status == IBV_WC_SUCCESS;
-    ibv_end_poll(cq);
-    return good && !memcmp(memory, memory + BYTES / 2, BYTES / 2);
+    return completion(99, IBV_WC_RDMA_WRITE) == IBV_WC_SUCCESS &&
+           !memcmp(memory, memory + BYTES / 2, BYTES / 2);
 }
+
+/* ---- FLUSH ---- */
+
+#define CONNECTION (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_FLUSH_GLOBAL)
+
+/* Posts one. 0 or a positive errno. */
+static int post_flush(uint32_t rkey, const void *addr, size_t len, unsigned type, unsigned level)
+{
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp[0]);
+
+    ibv_wr_start(ex);
+    ex->wr_id = 100;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_flush(ex, rkey, (uintptr_t)addr, len, (uint8_t)type, (uint8_t)level);
+    return ibv_wr_complete(ex);
+}
+
+/* The status of one, or -1. */
+static int flush(const struct ibv_mr *mr, const void *addr, size_t len, unsigned type,
+                 unsigned level)
+{
+    return post_flush(mr->rkey, addr, len, type, level) ? -1 : completion(100, IBV_WC_FLUSH);
+}
+
+/* Of a queue pair of its own, as an error ends it. */
+static int flush_alone(const struct ibv_mr *mr, size_t len, unsigned type, unsigned access)
+{
+    int status = make_pair(access) ? flush(mr, mr->addr, len, type, IBV_FLUSH_RANGE) : -1;
+
+    end_pair();
+    return status;
+}
+
+static bool flushes(unsigned access)
+{
+    uint8_t *memory = aligned_alloc(4096, BYTES);
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, BYTES, REMOTE | (int)access);
+    bool good = mr && make_pair(CONNECTION);
+
+    if (!good)
+        return false;
+    memset(memory, 7, BYTES);
+    good = write_half(memory, mr) && !flush(mr, memory, BYTES, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE) &&
+           !flush(mr, memory, 0, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE) &&
+           !flush(mr, NULL, 0, IBV_FLUSH_GLOBAL, IBV_FLUSH_MR) &&
+           !flush(mr, memory, 12345678, IBV_FLUSH_GLOBAL, IBV_FLUSH_MR);
+    end_pair();
+    good &= !ibv_dereg_mr(mr);
+    free(memory);
+    return good;
+}
+
+static void flush_refused(uint8_t *memory)
+{
+    const unsigned all = CONNECTION | IBV_ACCESS_FLUSH_PERSISTENT;
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, BYTES, REMOTE | IBV_ACCESS_FLUSH_GLOBAL);
+    struct ibv_mr *without = ibv_reg_mr(pd, memory, BYTES, REMOTE);
+
+    errno = 0;
+    point(!ibv_reg_mr(pd, memory, BYTES, REMOTE | IBV_ACCESS_FLUSH_PERSISTENT) &&
+              errno == EOPNOTSUPP,
+          "no region is persistent");
+    point(make_pair(CONNECTION) && post_flush(mr->rkey, memory, 8, 0, 0) == EINVAL &&
+              post_flush(mr->rkey, memory, 8, IBV_FLUSH_GLOBAL | 4, 0) == EINVAL &&
+              post_flush(mr->rkey, memory, 8, IBV_FLUSH_GLOBAL, 2) == EINVAL,
+          "a FLUSH of a type or level that does not exist is not posted");
+    end_pair();
+    point(flush_alone(without, 8, IBV_FLUSH_GLOBAL, CONNECTION) == IBV_WC_REM_ACCESS_ERR,
+          "a FLUSH without the region's right");
+    point(flush_alone(mr, BYTES + 1, IBV_FLUSH_GLOBAL, CONNECTION) == IBV_WC_REM_ACCESS_ERR,
+          "a FLUSH of more than the region");
+    point(flush_alone(mr, 8, IBV_FLUSH_PERSISTENT, all) == IBV_WC_REM_ACCESS_ERR,
+          "a FLUSH to persistence");
+    point(flush_alone(mr, 8, IBV_FLUSH_GLOBAL, REMOTE) == IBV_WC_REM_INV_REQ_ERR,
+          "a FLUSH without the queue pair's right");
+    point(!ibv_dereg_mr(mr) && !ibv_dereg_mr(without), "the regions end");
+}
+
+static void flushing(uint8_t *memory)
+{
+    point(flushes(IBV_ACCESS_FLUSH_GLOBAL), "FLUSHes of a range and of a region");
+    point(flushes(IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_ON_DEMAND), "the same of memory on demand");
+    flush_refused(memory);
+}
+
+/* ---- buffers ---- */
 
 static void refused_buffers(struct ibv_buf *buf, uint8_t *memory)
 {
@@ -303,12 +446,9 @@ static void buffers(void)
     fflush(stdout);
     getchar();
     cq = ibv_create_cq_ex(ctx, &attr);
-    qp[0] = make_qp();
-    qp[1] = make_qp();
     for (unsigned i = 0; i < BYTES / 2; i++)
         memory[i] = (uint8_t)(i * 11 + 3);
-    point(connect_qp(qp[0], qp[1]->qp_num) && connect_qp(qp[1], qp[0]->qp_num) &&
-              write_half(memory, mr),
+    point(make_pair(IBV_ACCESS_REMOTE_WRITE) && write_half(memory, mr),
           "extended queues, and data in it");
     for (unsigned flags = 0; flags < 4; flags++) /* with RETURN_CAPS, and DEVICE_ONLY */
         if (ibv_query_qp_data_in_order(qp[0], IBV_WR_RDMA_WRITE, flags) ||
@@ -317,8 +457,8 @@ static void buffers(void)
             promises++;
     point(!promises, "no promise of order");
     refused_buffers(buf, memory);
-    ibv_destroy_qp(qp[0]);
-    ibv_destroy_qp(qp[1]);
+    end_pair();
+    flushing(memory);
     ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
     point(!ibv_dereg_mr(mr), "the region ends");
     ibv_free_buf(buf);

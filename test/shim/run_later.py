@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import uroce_kit as kit
 
 # What a header has, by a function of its version of the interface.
-FEATURES = {"HAVE_DMAH": "ibv_reg_mr_ex(", "HAVE_SPEED": "ibv_query_port_speed(", "HAVE_BUF": "ibv_alloc_buf(",
+FEATURES = {"HAVE_FLUSH": "ibv_wr_flush(", "HAVE_DMAH": "ibv_reg_mr_ex(", "HAVE_SPEED": "ibv_query_port_speed(", "HAVE_BUF": "ibv_alloc_buf(",
             "HAVE_CNTR": "ibv_create_comp_cntr("}
 SYSTEM = "/usr/include"
 
