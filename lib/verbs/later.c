@@ -3,9 +3,25 @@
  * a port's speed as a number. */
 #include "later.h"
 
+#include <sched.h>
+
 /* ---- hints for steering a device's writes to a CPU's cache (TPH) ---- */
 
-/* The daemon's threads write to memory through the caches anyway: the hint is checked and kept. */
+#define CPU_SETS 8 /* as many CPUs as Linux may be built for */
+
+/* As the kernel says it: 0; -EINVAL: there is no such CPU; -EPERM: the thread may not run there. */
+static int check_cpu(uint32_t cpu)
+{
+    cpu_set_t allowed[CPU_SETS];
+
+    if (cpu >= CPU_SETS * CPU_SETSIZE)
+        return -EINVAL;
+    if (sched_getaffinity(0, sizeof(allowed), allowed))
+        return -errno;
+    return CPU_ISSET_S(cpu, sizeof(allowed), allowed) ? 0 : -EPERM;
+}
+
+/* The daemon's threads write to memory through the caches anyway: the hint is checked, not used. */
 EXPORT struct later_dmah *later_ibv_alloc_dmah(struct ibv_context *context,
                                                struct later_dmah_init_attr *attr);
 LATER(ibv_alloc_dmah, "1.15");
@@ -13,12 +29,16 @@ EXPORT struct later_dmah *later_ibv_alloc_dmah(struct ibv_context *context,
                                                struct later_dmah_init_attr *attr)
 {
     struct later_dmah *dmah;
+    int err;
 
     if (attr->comp_mask & ~(uint32_t)LATER_DMAH_KNOWN)
         return refuse(-EOPNOTSUPP);
     if (((attr->comp_mask & LATER_DMAH_PH) && attr->ph > LATER_PH_MAX) ||
         ((attr->comp_mask & LATER_DMAH_MEM_TYPE) && attr->tph_mem_type > LATER_MEM_TYPE_MAX))
         return refuse(-EINVAL);
+    err = attr->comp_mask & LATER_DMAH_CPU_ID ? check_cpu(attr->cpu_id) : 0;
+    if (err)
+        return refuse(err);
     dmah = calloc(1, sizeof(*dmah));
     if (dmah)
         dmah->context = context;
@@ -44,6 +64,8 @@ static int check_mr_attr(const struct ibv_pd *pd, const struct later_mr_init_att
         return -EOPNOTSUPP;
     if ((mask & LATER_MR_DMAH) && (!attr->dmah || attr->dmah->context != pd->context))
         return -EINVAL;
+    if ((mask & LATER_MR_DMAH) && (attr->access & IBV_ACCESS_ON_DEMAND))
+        return -EOPNOTSUPP; /* pages that come and go have no place for which a hint could be */
     if (!(mask & LATER_MR_FD) == !(mask & LATER_MR_ADDR) ||
         ((mask & LATER_MR_FD_OFFSET) && !(mask & LATER_MR_FD)))
         return -EINVAL;

@@ -7,8 +7,10 @@
  * HAVE_FLUSH: the header has ibv_wr_flush. HAVE_DMAH, HAVE_SPEED, HAVE_BUF, HAVE_CNTR: it has
  * IBVERBS_1.15, 1.16, 1.17, 1.18.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -184,11 +186,12 @@ static void names(void)
 
 /* ---- registration ---- */
 
-static struct ibv_mr *reg(void *addr, uint64_t mask, uint64_t iova, struct ibv_dmah *dmah)
+static struct ibv_mr *reg_as(int access, void *addr, uint64_t mask, uint64_t iova,
+                             struct ibv_dmah *dmah)
 {
     struct ibv_mr_init_attr attr = {
         .length = BYTES,
-        .access = REMOTE,
+        .access = access,
         .comp_mask = mask,
         .iova = iova,
         .addr = addr,
@@ -199,15 +202,45 @@ static struct ibv_mr *reg(void *addr, uint64_t mask, uint64_t iova, struct ibv_d
     return ibv_reg_mr_ex(pd, &attr);
 }
 
+static struct ibv_mr *reg(void *addr, uint64_t mask, uint64_t iova, struct ibv_dmah *dmah)
+{
+    return reg_as(REMOTE, addr, mask, iova, dmah);
+}
+
 static bool refused(void *addr, uint64_t mask, struct ibv_dmah *dmah, int err)
 {
     return !reg(addr, mask, 0, dmah) && errno == err;
 }
 
+/* A thread that may run on one CPU alone. */
+static void cpus(void)
+{
+    struct ibv_dmah_init_attr hint = {.comp_mask = IBV_DMAH_INIT_ATTR_MASK_CPU_ID};
+    int here = sched_getcpu();
+    cpu_set_t before, one;
+
+    CPU_ZERO(&one);
+    CPU_SET(here, &one);
+    if (here < 0 || sched_getaffinity(0, sizeof(before), &before) ||
+        sched_setaffinity(0, sizeof(one), &one)) {
+        point(false, "a thread of one CPU");
+        return;
+    }
+    hint.cpu_id = (uint32_t)here + 1;
+    point(!ibv_alloc_dmah(ctx, &hint) && errno == EPERM, "a CPU on which the thread may not run");
+    hint.cpu_id = 0xffff;
+    point(!ibv_alloc_dmah(ctx, &hint) && errno == EINVAL, "a CPU that does not exist");
+    hint.comp_mask = 0;
+    point(!ibv_dealloc_dmah(ibv_alloc_dmah(ctx, &hint)), "a CPU that is not named counts not");
+    sched_setaffinity(0, sizeof(before), &before);
+}
+
 static void registration(void)
 {
-    struct ibv_dmah_init_attr hint = {
-        .comp_mask = IBV_DMAH_INIT_ATTR_MASK_CPU_ID | IBV_DMAH_INIT_ATTR_MASK_PH, .ph = 2};
+    struct ibv_dmah_init_attr hint = {.comp_mask = IBV_DMAH_INIT_ATTR_MASK_CPU_ID |
+                                                   IBV_DMAH_INIT_ATTR_MASK_PH,
+                                      .cpu_id = (uint32_t)sched_getcpu(),
+                                      .ph = 2};
     struct ibv_dmah_init_attr wrong = {.comp_mask = IBV_DMAH_INIT_ATTR_MASK_PH, .ph = 4};
     struct ibv_dmah_init_attr unknown = {.comp_mask = 1u << 31};
     struct ibv_dmah *dmah = ibv_alloc_dmah(ctx, &hint);
@@ -220,6 +253,9 @@ static void registration(void)
     mr = reg(memory, IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_DMAH, 0, dmah);
     point(mr && mr->addr == memory && mr->length == BYTES && mr->pd == pd && !ibv_dereg_mr(mr),
           "ibv_reg_mr_ex with an address and hints");
+    mr = reg_as(REMOTE | IBV_ACCESS_ON_DEMAND, memory, IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_DMAH,
+                0, dmah);
+    point(!mr && errno == EOPNOTSUPP, "hints for memory on demand");
     mr = reg(memory, IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_IOVA, 0x10000, NULL);
     point(mr && !ibv_dereg_mr(mr), "ibv_reg_mr_ex with an IOVA");
     point(refused(memory, 0, NULL, EINVAL), "neither address nor descriptor");
@@ -479,6 +515,7 @@ int main(void)
     speed();
     names();
     registration();
+    cpus();
     buffers();
     point(!ibv_dealloc_pd(pd) && !ibv_close_device(ctx), "all objects end");
     ibv_free_device_list(list);
