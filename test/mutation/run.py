@@ -158,7 +158,7 @@ def programs(tree, sources):
         result.append(Program(f"script {script.stem}", objects("test/script") + kit, [script]))
     for source in sources:
         if is_in("test/sim", source) and source.stem.startswith("test_"):
-            wrap = ["-Wl,--wrap=calloc"] if "__wrap_calloc" in (root / source).read_text() else []
+            wrap = [f"-Wl,--wrap={name}" for name in sorted(set(re.findall(r"__wrap_(\w+)\(", (root / source).read_text())))]
             result.append(Program(f"sim {source.stem}", objects("test/sim", source.stem, "rules") + kit, [],
                                   ["-lcmocka", *wrap]))
     for name, stems in SIMULATIONS.items():
