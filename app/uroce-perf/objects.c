@@ -283,12 +283,12 @@ static void prepare_request(struct perf *p, struct perf_end *e)
         [MODE_WRITE] = SQE_WRITE, [MODE_WRITE_IMM] = SQE_WRITE_IMM, [MODE_SEND] = SQE_SEND,
         [MODE_READ] = SQE_READ,   [MODE_ATOMIC] = SQE_FETCH_ADD,    [MODE_UD] = SQE_SEND_IMM};
     bool in_line = p->opt.inline_max && p->size <= p->opt.inline_max;
-    bool has_words = p->opt.mode == MODE_UD || p->opt.mode == MODE_ATOMIC;
+    bool has_room = p->opt.mode != MODE_UD && sqe_has_free_words(opcode[p->opt.mode]);
 
     e->template = (struct sqe){.opcode = opcode[p->opt.mode],
-                               .flags = in_line     ? SQE_INLINE
-                                        : has_words ? 0
-                                                    : SQE_SGE_IN_HEADER,
+                               .flags = in_line    ? SQE_INLINE
+                                        : has_room ? SQE_SGE_IN_HEADER
+                                                   : 0,
                                .num_sge = !in_line,
                                .inline_len = in_line ? (uint32_t)p->size : 0,
                                .rkey = p->key[e->peer->side]};

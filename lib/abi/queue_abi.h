@@ -92,6 +92,16 @@ struct sqe {
 };
 _Static_assert(sizeof(struct sqe) == 64, "sqe is ABI");
 
+/* Operations that use none of the header's words themselves: their only SGE may be there, unless
+ * they are datagrams. */
+static inline bool sqe_has_free_words(uint32_t op)
+{
+    const uint32_t ops = 1u << SQE_WRITE | 1u << SQE_WRITE_IMM | 1u << SQE_SEND |
+                         1u << SQE_SEND_IMM | 1u << SQE_SEND_INV | 1u << SQE_READ;
+
+    return op < 32 && ops >> op & 1;
+}
+
 /* A receive WQE: this header, then num_sge SGEs. */
 struct rqe {
     uint64_t wr_id;

@@ -75,10 +75,7 @@ static int copy_inline(const struct work_queue *q, struct send_wqe *wqe, const v
  * none. */
 static int move_sge(const struct work_queue *q, struct send_wqe *wqe)
 {
-    const uint32_t ops = 1u << SQE_WRITE | 1u << SQE_WRITE_IMM | 1u << SQE_SEND |
-                         1u << SQE_SEND_IMM | 1u << SQE_SEND_INV | 1u << SQE_READ;
-
-    if (!(ops >> wqe->h.opcode & 1) || wqe->h.num_sge != 1 || !q->max_sge ||
+    if (!sqe_has_free_words(wqe->h.opcode) || wqe->h.num_sge != 1 || !q->max_sge ||
         (wqe->h.flags & SQE_INLINE))
         return -EINVAL;
     wqe->sge[0] = wqe->h.sge;

@@ -67,6 +67,7 @@ struct share {
     struct share_list sparse;  /**< shares that had no work before; served first */
     struct share_list busy;    /**< the others, in turn; they may have no work left */
     struct qp_tx_list qps;     /**< a program's queue pairs that may have a packet to send */
+    unsigned answers_first;    /**< packets of answers that may still go before the others */
     counter_t spent;           /**< in all */
     uint64_t passed_on;        /**< of that, what is in the parent's `spent` too */
     uint64_t granted;          /**< in all; compared with `spent` modulo 2^64 */

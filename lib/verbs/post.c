@@ -12,18 +12,17 @@ enum op_trait {
     OP_INVALIDATE = 1 << 5,
     OP_BIND = 1 << 6,
     OP_DATAGRAM = 1 << 7, /* UD offers it (volume 1, table 38) */
-    OP_NEAR_SGE = 1 << 8, /* its SGE may be in the header */
 };
 
-static const uint16_t op_traits[] = {
-    [IBV_WR_RDMA_WRITE] = OP_KNOWN | OP_REMOTE | OP_INLINE | OP_NEAR_SGE,
-    [IBV_WR_RDMA_WRITE_WITH_IMM] = OP_KNOWN | OP_REMOTE | OP_IMM | OP_INLINE | OP_NEAR_SGE,
-    [IBV_WR_SEND] = OP_KNOWN | OP_INLINE | OP_DATAGRAM | OP_NEAR_SGE,
-    [IBV_WR_SEND_WITH_IMM] = OP_KNOWN | OP_IMM | OP_INLINE | OP_DATAGRAM | OP_NEAR_SGE,
-    [IBV_WR_RDMA_READ] = OP_KNOWN | OP_REMOTE | OP_NEAR_SGE,
+static const uint8_t op_traits[] = {
+    [IBV_WR_RDMA_WRITE] = OP_KNOWN | OP_REMOTE | OP_INLINE,
+    [IBV_WR_RDMA_WRITE_WITH_IMM] = OP_KNOWN | OP_REMOTE | OP_IMM | OP_INLINE,
+    [IBV_WR_SEND] = OP_KNOWN | OP_INLINE | OP_DATAGRAM,
+    [IBV_WR_SEND_WITH_IMM] = OP_KNOWN | OP_IMM | OP_INLINE | OP_DATAGRAM,
+    [IBV_WR_RDMA_READ] = OP_KNOWN | OP_REMOTE,
     [IBV_WR_ATOMIC_CMP_AND_SWP] = OP_KNOWN | OP_ATOMIC,
     [IBV_WR_ATOMIC_FETCH_AND_ADD] = OP_KNOWN | OP_ATOMIC,
-    [IBV_WR_SEND_WITH_INV] = OP_KNOWN | OP_INLINE | OP_INVALIDATE | OP_NEAR_SGE,
+    [IBV_WR_SEND_WITH_INV] = OP_KNOWN | OP_INLINE | OP_INVALIDATE,
     [IBV_WR_LOCAL_INV] = OP_KNOWN | OP_INVALIDATE,
     [IBV_WR_BIND_MW] = OP_KNOWN | OP_BIND,
     [IBV_WR_ATOMIC_WRITE] = OP_KNOWN | OP_REMOTE | OP_INLINE,
@@ -107,8 +106,8 @@ static int build_send(const struct shim_qp *qp, struct sqe *s, const struct ibv_
         return traits & OP_INLINE ? build_inline(qp, s, wr) : EINVAL;
     s->num_sge = (uint8_t)wr->num_sge;
     s->inline_len = 0;
-    if (likely(wr->num_sge == 1 && traits & OP_NEAR_SGE && has_near_sges(qp)))
-        put_near_sge(s, wr->sg_list);
+    if (likely(wr->num_sge == 1 && has_room_for_sge(qp, s)))
+        put_sge_in_header(s, wr->sg_list);
     else
         copy_sges(s + 1, wr->sg_list, (unsigned)wr->num_sge);
     return 0;

@@ -161,11 +161,6 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
     }
 }
 
-static bool near_sge_allowed(const struct sqe *s)
-{
-    return s->opcode <= SQE_READ || s->opcode == SQE_SEND_INV;
-}
-
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
     struct shim_qp *qp = qp_of_ex(ex);
@@ -178,8 +173,8 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
         return;
     }
     s->num_sge = 1;
-    if (likely(has_near_sges(qp) && near_sge_allowed(s)))
-        put_near_sge(s, &(struct ibv_sge){.addr = addr, .length = length, .lkey = lkey});
+    if (likely(has_room_for_sge(qp, s)))
+        put_sge_in_header(s, &(struct ibv_sge){.addr = addr, .length = length, .lkey = lkey});
     else
         *(struct sge *)(s + 1) = (struct sge){.addr = addr, .length = length, .lkey = lkey};
 }

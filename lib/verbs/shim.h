@@ -327,13 +327,13 @@ static inline void copy_sges(void *to, const struct ibv_sge *from, unsigned n)
         sge[i] = from[i];
 }
 
-/* Whether requests of one SGE may have it in the header. */
-static inline bool has_near_sges(const struct shim_qp *qp)
+/* Whether the request may have its only SGE in the header. */
+static inline bool has_room_for_sge(const struct shim_qp *qp, const struct sqe *s)
 {
-    return qp->ex.qp_base.qp_type != IBV_QPT_UD;
+    return qp->ex.qp_base.qp_type != IBV_QPT_UD && sqe_has_free_words(s->opcode);
 }
 
-static inline void put_near_sge(struct sqe *s, const struct ibv_sge *sge)
+static inline void put_sge_in_header(struct sqe *s, const struct ibv_sge *sge)
 {
     s->flags |= SQE_SGE_IN_HEADER;
     copy_sges(&s->sge, sge, 1);

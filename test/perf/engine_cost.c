@@ -308,7 +308,7 @@ static void post(struct side *s, const struct side *peer, enum sqe_op op, uint32
     if (!s->form->is_inline)
         for (unsigned i = 0; i < n; i++)
             sge[i] = (struct sge){.addr = s->mr.iova, .length = len / n, .lkey = s->mr.key};
-    if (n == 1 && !s->form->is_inline && op <= SQE_READ && type_of(s->form) != QPT_UD) {
+    if (n == 1 && !s->form->is_inline && sqe_has_free_words(op) && type_of(s->form) != QPT_UD) {
         e->flags |= SQE_SGE_IN_HEADER; /* as the library posts it */
         e->sge = sge[0];
     }

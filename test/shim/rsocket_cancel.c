@@ -83,43 +83,37 @@ static void exchange(int from, int to)
     assert_int_equal(byte, 'x');
 }
 
-/* The thread that receives is cancelled; the one behind it receives then. */
-void test_cancel_receive(void **state)
+/* Two threads receive, one behind the other. The one that is cancelled leaves the bytes to the
+ * other. */
+static void cancel_one_of_two(bool first)
 {
-    struct caller first, second;
+    struct caller receiver, behind, *stays = first ? &behind : &receiver;
     struct pair p;
     unsigned before = limited_pair(&p);
     char byte;
 
-    begin(&first, receive, p.a);
-    await_sleep(&first, false);
-    begin(&second, receive_and_say, p.a);
-    await_sleep(&second, true);
-    cancel(&first, false);
+    begin(&receiver, first ? receive : receive_and_say, p.a);
+    await_sleep(&receiver, false);
+    begin(&behind, first ? receive_and_say : receive, p.a);
+    if (first)
+        await_sleep(&behind, true);
+    cancel(first ? &receiver : &behind, !first);
     assert_int_equal(rsend(p.b, "x", 1, 0), 1);
     assert_int_equal(rrecv(p.b, &byte, 1, 0), 1);
-    assert_null(result_of(&second));
+    assert_null(result_of(stays));
     exchange(p.b, p.a);
     exchange(p.a, p.b);
     nothing_is_left(&p, before);
 }
 
-/* The thread that is cancelled waits behind another one. */
+void test_cancel_receive(void **state)
+{
+    cancel_one_of_two(true);
+}
+
 void test_cancel_behind_another(void **state)
 {
-    struct caller first, second;
-    struct pair p;
-    unsigned before = limited_pair(&p);
-    char byte;
-
-    begin(&first, receive_and_say, p.a);
-    await_sleep(&first, false);
-    begin(&second, receive, p.a);
-    cancel(&second, true);
-    assert_int_equal(rsend(p.b, "x", 1, 0), 1);
-    assert_int_equal(rrecv(p.b, &byte, 1, 0), 1);
-    assert_null(result_of(&first));
-    nothing_is_left(&p, before);
+    cancel_one_of_two(false);
 }
 
 void test_cancel_datagram(void **state)

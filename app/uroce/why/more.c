@@ -134,6 +134,9 @@ static const struct sentence advice[] = {
     {FROM(remote_key_unknown, remote_key_unknown),
      "{?region_key}Set the rkey of the requester's work request to {region_key}, or to that of the "
      "region that is meant."},
+    {OF(remote_key_no_right),
+     "{?right=flush persistent}Use IBV_FLUSH_GLOBAL: memory of this device "
+     "is not persistent, and no region can have that right."},
     {OF(remote_key_no_right), "Register it with {flags:right}, beside the flags that it has."},
     {OF(local_key_no_right), "Register it with {flags:right}: receives, READs and atomics write to "
                              "local memory."},

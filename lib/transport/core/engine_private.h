@@ -100,7 +100,6 @@ struct engine {
     struct share *sole; /* the program that has no competitor, if known: its credit is not kept */
     unsigned ready_qps; /* those that may have a packet to send, or work to flush */
     uint32_t turn;      /* counts the queue pairs that have had a turn, modulo 2^32 */
-    unsigned answers_first;         /* packets that may still go first in the next transmit call */
     struct qp_touched_list touched; /* queue pairs to complete before this call returns */
     struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;
@@ -227,7 +226,8 @@ static inline void engine_tx_ready(struct engine *e, struct qp *qp)
 /*
  * qp owes answers of `packets` packets: an ACK, a NAK or responses. If it has nothing else to send
  * and they are few, they go first: the peer waits, and what is known about qp is in the cache now.
- * It has no more packets then, and half of the frames of each call are left to the others.
+ * It has no more packets then. After a quantum of answers a queue pair in turn comes before further
+ * ones, so that neither requests nor older answers wait for a flood to end.
  */
 static inline void engine_tx_answer(struct engine *e, struct qp *qp, uint32_t packets)
 {
@@ -236,11 +236,11 @@ static inline void engine_tx_answer(struct engine *e, struct qp *qp, uint32_t pa
 
     if (qp->in_tx_list & TX_LIST_TURN)
         return;
-    if (packets > min_of(e->answers_first, left)) {
+    if (packets > min_of(s->answers_first, left)) {
         engine_tx_ready(e, qp);
         return;
     }
-    e->answers_first -= packets;
+    s->answers_first -= packets;
     qp->quantum_used = (uint8_t)(left - packets);
     if (qp->in_tx_list)
         return;

@@ -82,7 +82,7 @@ void share_list_up(struct share *s)
 
 void share_init_root(struct share *s)
 {
-    *s = (struct share){.weight = 1};
+    *s = (struct share){.weight = 1, .answers_first = TX_QUANTUM};
     TAILQ_INIT(&s->sparse);
     TAILQ_INIT(&s->busy);
     TAILQ_INIT(&s->qps);

@@ -3,7 +3,7 @@
  * How much a queue pair may send now: the one place that says so, for requests and for responses,
  * on the general path and on the batch path. Each call of tx_take_turn asks once and sends no more
  * than that, except that the responses to its last READ may be more PSNs than the window has left.
- * How many packets a queue pair sends in a row is decided elsewhere (TX_QUANTUM of tx_burst.c). A
+ * How many packets a queue pair sends in a row is decided elsewhere (tx_burst.c). A
  * congestion controller limits both numbers here.
  */
 #ifndef UROCE_TX_ALLOWANCE_H

@@ -34,10 +34,12 @@ static void next_turn(struct share *s, struct qp *qp)
  * 4 KiB) have left a cache of a MiB. */
 #define COLD_TURNS 256u
 
-static void begin_turn(struct engine *e, struct qp *qp)
+static void begin_turn(struct engine *e, struct share *s, struct qp *qp)
 {
+    if (!(qp->in_tx_list & TX_LIST_ANSWER))
+        s->answers_first = TX_QUANTUM;
     if (e->turn - qp->turn > COLD_TURNS)
-        share_charge(qp->share, COST_COLD);
+        share_charge(s, COST_COLD);
     qp->turn = ++e->turn;
 }
 
@@ -58,16 +60,29 @@ enum turn {
     TURN_CLASSES = 4, /* there are traffic classes */
 };
 
+/* The answers of qp, which goes before the others for these. */
+static unsigned take_first(struct engine *e, struct share *s, struct qp *qp, struct frame *frames,
+                           unsigned n)
+{
+    unsigned taken = tx_take_answers(e, qp, frames, n);
+
+    if (!taken || qp->in_tx_list != TX_LIST_ANSWER || tx_allowed_responses(qp)) {
+        qp->in_tx_list = TX_LIST_TURN;
+        return taken;
+    }
+    engine_tx_idle(e, qp);
+    if (TAILQ_EMPTY(&s->qps))
+        s->answers_first = TX_QUANTUM;
+    return taken;
+}
+
 /* The next packets of qp. */
-ALWAYS_INLINE unsigned take(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+ALWAYS_INLINE unsigned take(struct engine *e, struct share *s, struct qp *qp, struct frame *frames,
+                            unsigned n)
 {
     if (qp->in_tx_list & TX_LIST_ANSWER) {
-        unsigned taken = tx_take_answers(e, qp, frames, n);
+        unsigned taken = take_first(e, s, qp, frames, n);
 
-        if (taken && qp->in_tx_list == TX_LIST_ANSWER && !tx_allowed_responses(qp))
-            engine_tx_idle(e, qp);
-        else
-            qp->in_tx_list = TX_LIST_TURN;
         if (taken)
             return taken;
     }
@@ -93,10 +108,10 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, unsigned kind, s
             continue;
         }
         if (qp->turn != e->turn)
-            begin_turn(e, qp);
+            begin_turn(e, s, qp);
         if (faults)
             turn = min_of(turn, FAULT_TURN);
-        taken = take(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
+        taken = take(e, s, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
         if (!taken) {
             engine_tx_idle(e, qp);
             qp_flush_more(e, qp);
@@ -240,7 +255,6 @@ unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     if (unlikely(e->cfg.ceiling) && e->ready_qps)
         n = tx_ceiling_admit(e, n);
     begin_faults(e);
-    e->answers_first = n / 2;
     fill_jobs(e, frames, n);
     invariant(e->sealed <= e->jobs && e->jobs <= n);
     out = e->sealed == e->jobs ? e->jobs : seal_rest(e, frames);

@@ -68,7 +68,7 @@ static struct wish wish(const struct ops *ops, struct random *r)
                                     64, 1024, 1024, 1025, 2048, 3072, 4095, 10000, 20000};
     static uint8_t op = SQE_READ;
     static uint32_t len = 8;
-    static bool in_two, near;
+    static bool in_two, in_header;
     struct wish w = {.flags = SQE_SIGNALED};
 
     if (random_below(r, 24) == 0)
@@ -78,8 +78,8 @@ static struct wish wish(const struct ops *ops, struct random *r)
     if (random_below(r, 24) == 0)
         in_two = random_below(r, 4) == 0;
     if (random_below(r, 24) == 0)
-        near = !near;
-    w.near = near;
+        in_header = !in_header;
+    w.in_header = in_header;
     w.op = op;
     w.len = op_is_atomic(op) ? 8 : len;
     w.from = random_below(r, MEMORY - w.len);
@@ -144,7 +144,7 @@ void post(struct chain *c, const struct wish *w)
         sge[1].lkey ^= 0x100;
     else if (w->wrong == 9)
         sge[1].addr = IOVA + MEMORY - sge[1].length + 1;
-    if (w->near && e->num_sge == 1 && w->op <= SQE_READ && batch_type != QPT_UD) {
+    if (w->in_header && e->num_sge == 1 && sqe_has_free_words(w->op) && batch_type != QPT_UD) {
         e->flags |= SQE_SGE_IN_HEADER;
         e->sge = sge[0];
         memset(sge, 0xEE, sizeof(*sge));

@@ -49,7 +49,7 @@ struct wish {
     uint64_t compare_add, swap;
     bool in_two; /* SGEs, the first one of `cut` bytes */
     uint32_t cut;
-    bool near;                 /* SGE in the header, if it may be there */
+    bool in_header;            /* SGE in the header, if it may be there */
     int wrong;                 /* which error it has; mostly none */
     bool other_from, other_to; /* regions */
 };

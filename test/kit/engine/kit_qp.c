@@ -316,10 +316,10 @@ void kit_publish_send(struct kit_qp *qp)
 }
 
 /* Every other request that may: both forms mean the same. */
-static bool may_have_near_sge(const struct kit_qp *qp, const struct kit_send *wr)
+static bool has_sge_in_header(const struct kit_qp *qp, const struct kit_send *wr)
 {
     return (qp->sq_prod & 1) && wr->num_sge == 1 && !(wr->flags & SQE_INLINE) && qp->max_sge &&
-           (wr->op <= SQE_READ || wr->op == SQE_SEND_INV) && qp->type != QPT_UD;
+           sqe_has_free_words(wr->op) && qp->type != QPT_UD;
 }
 
 int kit_post_send(struct kit_qp *qp, const struct kit_send *wr)
@@ -348,7 +348,7 @@ int kit_post_send(struct kit_qp *qp, const struct kit_send *wr)
         memcpy(e + 1, wr->inline_data, wr->inline_len);
     else if (wr->num_sge)
         memcpy(e + 1, wr->sge, wr->num_sge * sizeof(*wr->sge));
-    if (may_have_near_sge(qp, wr)) {
+    if (has_sge_in_header(qp, wr)) {
         e->flags |= SQE_SGE_IN_HEADER;
         e->sge = wr->sge[0];
         memset(e + 1, 0xEE, sizeof(*wr->sge));

@@ -36,7 +36,8 @@ struct owing {
     struct sender *bulk, *s[FRAME_BURST];
 };
 
-static struct owing owe(struct share *program, unsigned n)
+/* Their messages are sent, and have not arrived. */
+static struct owing requests(struct share *program, unsigned n)
 {
     struct owing o;
 
@@ -50,6 +51,13 @@ static struct owing owe(struct share *program, unsigned n)
         assert_int_equal(transmit(), 0);
     o.bulk = sender_of(program, SLOTS);
     post_writes(o.bulk, SLOTS);
+    return o;
+}
+
+static struct owing owe(struct share *program, unsigned n)
+{
+    struct owing o = requests(program, n);
+
     engine_rx(w.e, w.frame, n, ++w.now);
     return o;
 }
@@ -79,6 +87,24 @@ static void answers_leave_half(void **state)
     assert_int_equal(transmit(), FRAME_BURST);
     for (unsigned i = 0; i < FRAME_BURST / 2; i++)
         assert_int_equal(opcode_of(&w.frame[i]), OPCODE(PKT_RC, OP_ACK));
+}
+
+/* Those that came first are sent before others may go first. */
+static void answers_do_not_overtake(void **state)
+{
+    static uint8_t bytes[8][ROOM];
+    static struct share program;
+    struct owing o = requests(&program, FRAME_BURST);
+    struct frame answer[8];
+
+    for (unsigned i = 0; i < 8; i++)
+        answer[i] = (struct frame){.data = bytes[i], .room = ROOM};
+    engine_rx(w.e, w.frame, 16, ++w.now);
+    assert_int_equal(engine_tx(w.e, answer, 8, ++w.now), 8);
+    engine_rx(w.e, w.frame + 16, 16, ++w.now);
+    assert_int_equal(engine_tx(w.e, answer, 8, ++w.now), 8);
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        assert_int_equal(sent_by(o.s[i]), i < 16 ? 2 : 1);
 }
 
 /* What is posted before the answer is sent waits for the others' turns. */
@@ -147,9 +173,10 @@ static void short_reads_go_first(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(ack_goes_first), TEST(answers_leave_half),
-                                       TEST(requests_wait_for_their_turn),
-                                       TEST(answer_ends_the_turn), TEST(short_reads_go_first)};
+    const struct CMUnitTest tests[] = {
+        TEST(ack_goes_first),          TEST(answers_leave_half),
+        TEST(answers_do_not_overtake), TEST(requests_wait_for_their_turn),
+        TEST(answer_ends_the_turn),    TEST(short_reads_go_first)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
