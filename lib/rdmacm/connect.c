@@ -150,7 +150,8 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
     id->initiator_depth = param && param->initiator_depth != RDMA_MAX_INIT_DEPTH
                               ? param->initiator_depth
                               : id->device->max_initiator_depth;
-    id->connect_error = id->over = false;
+    id->connect_error = false;
+    id->over = false;
     set_conn(id, &m.cm_call.conn, param);
     id_begin_call(id);
     id->begun = true; /* before there can be an event of it */
