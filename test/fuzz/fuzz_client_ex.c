@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fuzz_client.h"
+#include "later.h"
 
 /* Since rdma-core 64 and 65; Debian 12's headers do not have them. */
 struct later_buf;
@@ -121,7 +122,7 @@ static void make_qp_ex(unsigned i)
                         IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW,
                    rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
-                        IBV_QP_EX_WITH_ATOMIC_WRITE;
+                        IBV_QP_EX_WITH_ATOMIC_WRITE | LATER_QP_EX_WITH_FLUSH;
     const uint64_t ops[] = {rc, uc, ud, raw, rc};
     unsigned at = type % ARRAY_SIZE(types);
     struct ibv_qp_init_attr_ex attr = {.qp_type = types[at],
@@ -165,6 +166,8 @@ static void begin_send(struct ibv_qp_ex *qp, uint64_t ops, uint8_t kind)
         ibv_wr_send_inv(qp, rkey);
     else if (op == IBV_QP_EX_WITH_ATOMIC_WRITE)
         ibv_wr_atomic_write(qp, rkey, KIT_BASE, &bind);
+    else if (op == LATER_QP_EX_WITH_FLUSH)
+        ((struct later_qp_ex *)qp)->wr_flush(qp, rkey, KIT_BASE, 64, kind & 3, kind >> 7);
 }
 
 static void set_payload(struct ibv_qp_ex *qp, uint8_t how)

@@ -44,7 +44,7 @@ def post(kind, which=0, n=2):
 
 
 # Kinds of ibv_qp_ex, by their number; what each can send, by the bit of enum ibv_qp_create_send_ops_flags.
-EX_KINDS = {0: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12), 1: (0, 1, 2, 3, 7, 8), 2: (2, 3), 3: (2,), 4: (0, 2, 4)}
+EX_KINDS = {0: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12), 1: (0, 1, 2, 3, 7, 8), 2: (2, 3), 3: (2,), 4: (0, 2, 4)}
 PAYLOADS = (0, 35, 70, 133)
 # One specification of each kind in front of what it needs, and those that contradict each other.
 FLOWS = ((0,), (0, 1), (2, 5), (3, 4), (0, 6), (1, 7), (6, 7), (1, 3))
