@@ -97,9 +97,10 @@ static void check_send(struct work_queue *q, uint64_t wr_id)
     err = send_queue_take(q, w);
     REQUIRE(w->h.wr_id == wr_id && (!err || err == -EINVAL));
     if (!err) {
-        bool is_inline = w->h.flags & SQE_INLINE;
+        bool is_inline = w->h.flags & SQE_INLINE, here = w->h.flags & SQE_SGE_IN_HEADER;
 
-        REQUIRE(w->h.opcode <= SQE_ATOMIC_WRITE && !(w->h.flags & 0x70));
+        REQUIRE(w->h.opcode <= SQE_ATOMIC_WRITE && !(w->h.flags & 0x60));
+        REQUIRE(!here || (sqe_has_free_words(w->h.opcode) && w->h.num_sge == 1));
         REQUIRE(is_inline ? !w->h.num_sge : !w->h.inline_len);
         REQUIRE(w->h.inline_len <= q->max_inline);
         check_sges(w->sge, w->h.num_sge, q->max_sge);
@@ -202,7 +203,8 @@ static void check_read(const struct work_queue *q, const void *entry, bool scatt
     if (q->max_sge && send_wqe_copy_read(entry, scattered, q->max_sge, WQE_FENCE, w, &len)) {
         REQUIRE(!send_queue_take(&copy, full));
         REQUIRE(w->h.opcode == SQE_READ && full->h.opcode == SQE_READ);
-        REQUIRE(!(w->h.flags & ~(SQE_SIGNALED | SQE_FENCE)) && !w->h.inline_len);
+        REQUIRE(!(w->h.flags & ~(SQE_SIGNALED | SQE_FENCE | (scattered ? 0 : SQE_SGE_IN_HEADER))));
+        REQUIRE(!w->h.inline_len);
         REQUIRE(scattered ? w->h.num_sge > 1 : w->h.num_sge == 1);
         REQUIRE(w->h.num_sge == full->h.num_sge);
         REQUIRE(!memcmp(w->sge, full->sge, w->h.num_sge * sizeof(*w->sge)));
