@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /** Numeric values of enum ibv_access_flags. */
 enum mem_access {
@@ -859,6 +860,20 @@ static inline uint64_t mem_atomic_mapped(void *at, enum mem_atomic_op op, uint64
 static inline bool mem_atomic_fits(const void *at)
 {
     return (uintptr_t)at % sizeof(uint64_t) == 0;
+}
+
+/**
+ * Store 8 bytes at once in memory that is mapped. Any thread.
+ *
+ * @param at  The dataplane's address, a multiple of 8 (mem_atomic_fits()).
+ * @param bytes  What is stored there.
+ */
+static inline void mem_store8_mapped(void *at, const uint8_t bytes[8])
+{
+    uint64_t value;
+
+    memcpy(&value, bytes, sizeof(value));
+    atomic_store((_Atomic uint64_t *)at, value);
 }
 
 /**

@@ -137,10 +137,7 @@ int mem_store8(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const 
     struct mem_batch alone;
 
     if (mr->direct) {
-        uint64_t value;
-
-        memcpy(&value, bytes, sizeof(value));
-        atomic_store((_Atomic uint64_t *)direct_at(mr, addr), value);
+        mem_store8_mapped(direct_at(mr, addr), bytes);
         return 0;
     }
     if (!b) {

@@ -234,6 +234,56 @@ static inline bool send_wqe_copy_atomic(const void *entry, uint64_t ignored, str
     return w->sge->length == sizeof(uint64_t);
 }
 
+static inline bool send_wqe_is_write_or_flush(const void *entry)
+{
+    uint8_t op = ((const volatile struct sqe *)entry)->opcode;
+
+    return op == SQE_ATOMIC_WRITE || op == SQE_FLUSH;
+}
+
+/* Copies an ATOMIC WRITE of 8 bytes, of one SGE or inline; false: the WQE is none. max_inline: of
+ * the queue. ignored: as above. */
+static inline bool send_wqe_copy_atomic_write(const void *entry, uint32_t max_inline,
+                                              uint64_t ignored, struct send_wqe *w)
+{
+    const volatile wqe_pair *from = entry;
+    wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
+    uint64_t word = a[1] & (WQE_READ_MASK & ~ignored);
+
+    if (word == (WQE_ONE_SGE | SQE_ATOMIC_WRITE)) {
+        wqe_copy_sge(entry, w);
+        if (w->sge->length != sizeof(uint64_t))
+            return false;
+        b &= (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
+    } else if ((word & ~WQE_SGES) == (WQE_INLINE | SQE_ATOMIC_WRITE)) {
+        if (b[1] >> 32 != sizeof(uint64_t) || max_inline < sizeof(uint64_t))
+            return false;
+        a &= (wqe_pair){UINT64_MAX, ~WQE_SGES}; /* no SGEs */
+        memcpy(w->inline_data, (const uint8_t *)entry + sizeof(struct sqe), sizeof(uint64_t));
+    } else {
+        return false;
+    }
+    to[0] = a;
+    to[1] = b;
+    return true;
+}
+
+/* Copies a FLUSH; false: the WQE is none, or of more bytes than a packet can name. ignored: as
+ * above. */
+static inline bool send_wqe_copy_flush(const void *entry, uint64_t ignored, struct send_wqe *w)
+{
+    const volatile wqe_pair *from = entry;
+    wqe_pair *to = (wqe_pair *)&w->h, a = from[0];
+
+    _Static_assert(offsetof(struct sqe, flush) == 2 * sizeof(wqe_pair), "the third pair");
+    if ((a[1] & (WQE_READ_MASK & ~ignored)) != SQE_FLUSH)
+        return false;
+    to[0] = a;
+    to[1] = from[1] & (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
+    to[2] = from[2];
+    return w->h.flush.length <= UINT32_MAX;
+}
+
 /* ---- receive WQEs ---- */
 
 struct recv_buffer {

@@ -14,6 +14,7 @@
 #define DETH_LEN       8
 #define AETH_LEN       4
 #define IMM_LEN        4
+#define FETH_LEN       4
 #define ATOMIC_ETH_LEN 28
 
 /* ---- BTH: opcode, flags and P_Key | destination QPN | AckReq and PSN, four bytes each ---- */
@@ -114,6 +115,23 @@ static inline void reth_put(uint8_t *reth, uint64_t va, uint32_t rkey, uint32_t 
     put_be64(reth, va);
     put_be32(reth + 8, rkey);
     put_be32(reth + 12, len);
+}
+
+/* ---- FETH: selectivity level, placement type; a RETH follows ---- */
+
+static inline uint8_t feth_selectivity(const uint8_t *feth)
+{
+    return feth[3] >> 4 & 0x3;
+}
+
+static inline uint8_t feth_placement(const uint8_t *feth)
+{
+    return feth[3] & 0xF;
+}
+
+static inline void feth_put(uint8_t *feth, uint8_t selectivity, uint8_t placement)
+{
+    put_be32(feth, (selectivity & 0x3u) << 4 | (placement & 0xFu));
 }
 
 /* ---- DETH: Q_Key, source QPN ---- */

@@ -216,6 +216,31 @@ static void check_read(const struct work_queue *q, const void *entry, bool scatt
     free(full);
 }
 
+/* ATOMIC WRITEs and FLUSHes are what the general path makes of them. */
+static void check_answered(const struct work_queue *q, const void *entry)
+{
+    struct send_wqe *w = malloc(sizeof(*w)), *full = malloc(sizeof(*full));
+    struct work_queue copy = *q;
+    bool is_write, is_flush;
+
+    REQUIRE(w && full);
+    is_write = q->max_sge && send_wqe_copy_atomic_write(entry, q->max_inline, WQE_FENCE, w);
+    is_flush = !is_write && send_wqe_copy_flush(entry, WQE_FENCE, w);
+    if (is_write || is_flush) {
+        REQUIRE(!send_queue_take(&copy, full));
+        REQUIRE(!memcmp(&w->h, &full->h, offsetof(struct sqe, words)));
+        REQUIRE(w->h.opcode == (is_write ? SQE_ATOMIC_WRITE : SQE_FLUSH));
+    }
+    if (is_write && w->h.flags & SQE_INLINE)
+        REQUIRE(w->h.inline_len == 8 && !memcmp(w->inline_data, full->inline_data, 8));
+    else if (is_write)
+        REQUIRE(w->sge->length == 8 && !memcmp(w->sge, full->sge, sizeof(*w->sge)));
+    else if (is_flush)
+        REQUIRE(!memcmp(w->h.words, full->h.words, sizeof(w->h.words[0]) * 2));
+    free(w);
+    free(full);
+}
+
 /* A WQE that is only counted is one that the general path takes, too. */
 static void check_counted(const struct work_queue *q, uint64_t wr_id)
 {
@@ -248,6 +273,7 @@ static void try_peeks(struct input *in, bool send)
             check_read(&r.q, at.at, false);
             check_read(&r.q, at.at, true);
             check_gathered(&r.q, at.at);
+            check_answered(&r.q, at.at);
         } else {
             if (recv_wqe_peek(&r.q, r.q.cons, &buffer))
                 REQUIRE(buffer.length <= UINT32_C(1) << 31);

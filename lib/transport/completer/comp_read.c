@@ -248,6 +248,17 @@ static bool place_response(struct rx_batch *b, struct mr_grant *g, struct send_s
     return true;
 }
 
+/* The same of an empty response: to an ATOMIC WRITE, a FLUSH, or a READ of nothing. */
+static __attribute__((noinline)) bool place_empty(const struct rx_batch *b, struct send_slot *s,
+                                                  unsigned i)
+{
+    if (b->span[i].payload || !s->started || response_len(b->qp, s, s->done) ||
+        !opcode_fits(s, s->done, opcode_table[bth_opcode(b->span[i].bth)].flags))
+        return false;
+    s->done++;
+    return true;
+}
+
 unsigned comp_place_responses(struct rx_batch *b, unsigned n)
 {
     struct requester *req = &b->qp->req;
@@ -258,7 +269,8 @@ unsigned comp_place_responses(struct rx_batch *b, unsigned n)
     for (i = 0; i < n && at != req->send; i++) {
         struct send_slot *s = slot_at(req, at);
 
-        if (!is_next_response(s, psn_add(req->una, i)) || !place_response(b, &g, s, at, i))
+        if (!is_next_response(s, psn_add(req->una, i)) ||
+            (!place_response(b, &g, s, at, i) && !place_empty(b, s, i)))
             break;
         if (s->done != s->packets)
             continue;

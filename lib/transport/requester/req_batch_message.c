@@ -253,7 +253,7 @@ static __attribute__((noinline)) unsigned build_deferred(struct engine *e, struc
     return build_gathered(e, qp, frames, n, true);
 }
 
-/* Atomics, or messages and READs of several SGEs. */
+/* Atomics, ATOMIC WRITEs and FLUSHes, or messages and READs of several SGEs. */
 static __attribute__((noinline)) unsigned
 build_others(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, unsigned psns)
 {
@@ -263,8 +263,8 @@ build_others(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, 
         return build_gathered_now(e, qp, frames, min_of(n, psns));
     if (qp->service != PKT_RC)
         return 0;
-    return op_is_atomic(op) ? req_batch_atomics(e, qp, frames, min_of(n, psns))
-                            : req_batch_other_reads(e, qp, frames, n, psns);
+    return op == SQE_READ ? req_batch_other_reads(e, qp, frames, n, psns)
+                          : req_batch_atomics(e, qp, frames, min_of(n, psns));
 }
 
 NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,

@@ -120,7 +120,7 @@ static inline bool op_is_local(uint8_t sqe_op)
 /* ---- req_batch_*.c: frames[0] is that of job e->jobs ---- */
 
 /*
- * Takes up to n single-packet SENDs and WRITEs, or READs by req_batch_reads, or atomics, from the
+ * Takes up to n single-packet SENDs and WRITEs, or READs by req_batch_reads, or others, from the
  * send queue and builds their packets into frames[0..]. psns: PSNs that they may have. Returns how
  * many; those that wait for no queued copy are sealed.
  */
@@ -128,8 +128,8 @@ unsigned req_batch_messages(struct engine *e, struct qp *qp, struct frame *frame
                             unsigned psns);
 /* UD alone: up to n datagrams. */
 unsigned req_batch_datagrams(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
-/* READs into one SGE, or others: into several, or with a fence, or atomics; no packet waits for a
- * queued copy. */
+/* READs into one SGE, or others: into several, or with a fence; or atomics, ATOMIC WRITEs and
+ * FLUSHes. No packet waits for a queued copy. */
 unsigned req_batch_reads(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                          unsigned psns);
 unsigned req_batch_other_reads(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,

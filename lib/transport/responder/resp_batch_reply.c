@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Responses to READs and results of atomics, as many at a time as may be sent: those that
- * resp_reply.c would build one by one, READs from mapped memory, in the same order. The region is
+ * Responses to READs, results of atomics, and answers to ATOMIC WRITEs and FLUSHes, as many at a
+ * time as may be sent: those that resp_reply.c would build one by one, READs from mapped memory, in
+ * the same order. The region is
  * looked up once for many; headers are the same for responses of one opcode and length. Any other
  * reply ends the batch, untouched.
  */
@@ -65,21 +66,25 @@ static __attribute__((noinline)) void start_shape(struct engine *e, struct qp *q
     b->shape = shape;
 }
 
-/* Builds the result of an atomic into frames[i]; false: r is of another kind. */
+/* Builds the answer of an atomic, an ATOMIC WRITE or a FLUSH into frames[i]; the last two get an
+ * empty READ response (A19.4). False: r is a READ. */
 static __attribute__((noinline)) bool build_result(struct engine *e, struct qp *qp,
                                                    struct reply_batch *b, struct resp_resource *r,
                                                    struct frame *frames, unsigned i)
 {
-    const uint32_t shape = (uint32_t)OPCODE(PKT_RC, OP_ATOMIC_ACK) << 24;
+    bool has_result = r->kind == KIND_CMP_SWP || r->kind == KIND_FETCH_ADD;
+    uint8_t opcode = OPCODE(PKT_RC, has_result ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY);
+    uint32_t shape = (uint32_t)opcode << 24;
     uint8_t *aeth;
 
-    if (r->kind != KIND_CMP_SWP && r->kind != KIND_FETCH_ADD)
+    if (r->kind == KIND_READ_REQUEST)
         return false;
     if (unlikely(shape != b->shape))
         start_shape(e, qp, b, shape, frames, i);
     aeth = tx_header_put(&b->header, qp->encap.len, &frames[i], r->first.v);
     aeth_put(aeth, AETH_ACK_PLAIN, r->msn);
-    atomic_ack_put(aeth + AETH_LEN, r->original);
+    if (has_result)
+        atomic_ack_put(aeth + AETH_LEN, r->original);
     resp_finish_reply(&qp->resp, r);
     return true;
 }

@@ -4,8 +4,8 @@
  * resp_check.c judges it by the rules of resp_rules.h, resp_write.c, resp_send.c, resp_read.c or
  * resp_atomic.c (atomics, ATOMIC WRITE, FLUSH) place its bytes, resp_commit.c moves the expected
  * PSN, resp_reply.c builds what is owed. Of a batch, resp_write.c, resp_batch_recv.c,
- * resp_read.c and resp_atomic.c admit and place the packets, and resp_rx.c, resp_read.c and
- * resp_atomic.c commit them.
+ * resp_read.c and resp_batch_atomic.c admit and place the packets, and resp_rx.c, resp_read.c and
+ * resp_batch_atomic.c commit them.
  */
 #ifndef UROCE_RESPONDER_H
 #define UROCE_RESPONDER_H
@@ -65,6 +65,8 @@ unsigned resp_admit_sends(struct rx_batch *b, unsigned n);
 unsigned resp_admit_writes_imm(struct rx_batch *b, unsigned n);
 unsigned resp_admit_reads(struct rx_batch *b, unsigned n);
 unsigned resp_admit_atomics(struct rx_batch *b, unsigned n);
+unsigned resp_admit_atomic_writes(struct rx_batch *b, unsigned n);
+unsigned resp_admit_flushes(struct rx_batch *b, unsigned n);
 /* Place the first n packets; how many could be placed. */
 unsigned resp_place_writes(struct rx_batch *b, unsigned n);
 unsigned resp_place_segments(struct rx_batch *b, unsigned n);
@@ -75,7 +77,9 @@ unsigned resp_place_datagrams(struct rx_batch *b, unsigned n);
 unsigned resp_place_datagrams_imm(struct rx_batch *b, unsigned n);
 unsigned resp_place_reads(struct rx_batch *b, unsigned n);
 unsigned resp_place_atomics(struct rx_batch *b, unsigned n);
-/* resp_rx.c, resp_read.c, resp_atomic.c: n packets were placed. One ACK, of the last one that asks
+unsigned resp_place_atomic_writes(struct rx_batch *b, unsigned n);
+unsigned resp_place_flushes(struct rx_batch *b, unsigned n);
+/* resp_rx.c, resp_read.c, resp_batch_atomic.c: n packets were placed. One ACK, of the last one that asks
  * for one, covers all of them. */
 void resp_commit_batch(struct rx_batch *b, unsigned n);
 void resp_commit_read_batch(struct rx_batch *b, unsigned n);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Batches of received frames: see rx_batch.h. Most frames are in one: WRITE ONLY, SEND ONLY, parts
- * of longer WRITEs, READ requests or responses to READs, atomics or their results, datagrams, each
- * kind for itself, and ACKs one by one. A frame is recognised by comparing its headers with the
- * template of its queue pair, as a whole; what remains to be checked is checked packet by packet.
- * Any unusual frame ends the batch untouched and takes the general path (rx_general.c).
+ * of longer WRITEs, READ requests or responses to READs, atomics or their results, ATOMIC WRITEs,
+ * FLUSHes, datagrams, each kind for itself, and ACKs one by one. A frame is recognised by comparing
+ * its headers with the template of its queue pair, as a whole; what remains to be checked is
+ * checked packet by packet. Any unusual frame ends the batch untouched and takes the general path
+ * (rx_general.c).
  */
 #include "rx_batch.h"
 #include "completer.h"
@@ -48,12 +49,12 @@ static const struct rx_kind rx_sends_imm = {.expect = expect_request,
                                             .admit = resp_admit_sends,
                                             .place = resp_place_sends_imm,
                                             .commit = resp_commit_batch,
-                                            .imm = true};
+                                            .empty = true};
 static const struct rx_kind rx_writes_imm = {.expect = expect_request,
                                              .admit = resp_admit_writes_imm,
                                              .place = resp_place_writes_imm,
                                              .commit = resp_commit_batch,
-                                             .imm = true};
+                                             .empty = true};
 static const struct rx_kind rx_reads = {.expect = expect_request,
                                         .admit = resp_admit_reads,
                                         .place = resp_place_reads,
@@ -65,6 +66,15 @@ static const struct rx_kind rx_atomics = {.expect = expect_request,
                                           .place = resp_place_atomics,
                                           .commit = resp_commit_atomic_batch,
                                           .bare = true};
+static const struct rx_kind rx_atomic_writes = {.expect = expect_request,
+                                                .admit = resp_admit_atomic_writes,
+                                                .place = resp_place_atomic_writes,
+                                                .commit = resp_commit_atomic_batch};
+static const struct rx_kind rx_flushes = {.expect = expect_request,
+                                          .admit = resp_admit_flushes,
+                                          .place = resp_place_flushes,
+                                          .commit = resp_commit_atomic_batch,
+                                          .bare = true};
 static const struct rx_kind rx_results = {.expect = comp_expect_response,
                                           .admit = admit_all,
                                           .place = comp_place_results,
@@ -73,7 +83,8 @@ static const struct rx_kind rx_results = {.expect = comp_expect_response,
 static const struct rx_kind rx_responses = {.expect = comp_expect_response,
                                             .admit = admit_all,
                                             .place = comp_place_responses,
-                                            .commit = comp_commit_responses};
+                                            .commit = comp_commit_responses,
+                                            .empty = true};
 static const struct rx_kind rx_datagrams = {.expect = NULL,
                                             .admit = resp_admit_sends,
                                             .place = resp_place_datagrams,
@@ -83,7 +94,7 @@ static const struct rx_kind rx_datagrams_imm = {.expect = NULL,
                                                 .admit = resp_admit_sends,
                                                 .place = resp_place_datagrams_imm,
                                                 .commit = commit_nothing,
-                                                .imm = true,
+                                                .empty = true,
                                                 .datagrams = true};
 static const struct rx_kind rx_acks = {
     .expect = NULL, .admit = admit_all, .place = comp_place_ack, .commit = commit_nothing};
@@ -106,6 +117,8 @@ static const struct rx_kind *const kind_of[256] = {
     [OPCODE(PKT_RC, OP_ATOMIC_ACK)] = &rx_results,
     [OPCODE(PKT_RC, OP_CMP_SWP)] = &rx_atomics,
     [OPCODE(PKT_RC, OP_FETCH_ADD)] = &rx_atomics,
+    [OPCODE(PKT_RC, OP_ATOMIC_WRITE)] = &rx_atomic_writes,
+    [OPCODE(PKT_RC, OP_FLUSH)] = &rx_flushes,
     [OPCODE(PKT_UC, OP_WRITE_ONLY)] = &rx_writes,
     [OPCODE(PKT_UC, OP_WRITE_FIRST)] = &rx_segments,
     [OPCODE(PKT_UC, OP_WRITE_MIDDLE)] = &rx_segments,
@@ -169,7 +182,7 @@ ALWAYS_INLINE bool layout_make(enum hdr_form form, struct rx_layout *l, const st
     /* As unsigned numbers, lengths below 0, and 1 where a payload is due, are too long. */
     return hdr_template_matches(form, &b->qp->rx_template, frame) &&
            hdr_lengths_ok(form, frame, f->len, total) && !(rest & 3) &&
-           (b->kind->bare ? !(rest | len) : len - !b->kind->imm < b->qp->mtu + b->kind->imm);
+           (b->kind->bare ? !(rest | len) : len - !b->kind->empty < b->qp->mtu + b->kind->empty);
 }
 
 /* The frames up to `end` had this layout. */

@@ -29,7 +29,7 @@ struct rx_kind {
     void (*commit)(struct rx_batch *b, unsigned n);
     bool reads; /* requests of READs: each has the PSNs of its responses */
     bool bare;  /* headers alone: requests of READs, atomics and what answers these */
-    bool imm;   /* with immediate data: it may have no payload */
+    bool empty; /* they may have no payload: requests with immediate data, responses */
     bool datagrams;
 };
 

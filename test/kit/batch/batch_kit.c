@@ -174,14 +174,15 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
     comp_queue_init(&s->cq, s->ring, cq_size, 1);
     s->reader = (struct cq_reader){.shared = s->ring, .size = cq_size, .lanes = 1};
     s->shared = zeroed(sizeof(*s->shared));
-    s->sq = zeroed(SLOTS * sqe_stride(batch_sges, 0));
+    s->sq = zeroed(SLOTS * sqe_stride(batch_sges, MAX_INLINE));
     s->rq = zeroed(SLOTS * rqe_stride(batch_sges));
     init.shared = s->shared;
     init.sq = (struct work_queue){.ring = s->sq,
                                   .prod = &s->shared->sq_prod,
                                   .size = SLOTS,
-                                  .stride = sqe_stride(batch_sges, 0),
-                                  .max_sge = batch_sges};
+                                  .stride = sqe_stride(batch_sges, MAX_INLINE),
+                                  .max_sge = batch_sges,
+                                  .max_inline = MAX_INLINE};
     init.rq = (struct work_queue){.ring = s->rq,
                                   .prod = &s->shared->rq_prod,
                                   .size = SLOTS,

@@ -22,7 +22,9 @@
 #define PD       1
 #define QKEY     0x11223344
 
-#define ALL_RIGHTS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
+#define ALL_RIGHTS \
+    (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_FLUSH_GLOBAL)
+#define MAX_INLINE 16
 
 /* A region's bytes, and addresses that cannot be copied to, or from either. */
 struct copied {

@@ -62,6 +62,26 @@ static void wish_atomic(struct wish *w, struct random *r)
         w->flags |= SQE_FENCE;
 }
 
+/* The words are aligned, and mostly the ones of the atomics. */
+static void wish_atomic_write(struct wish *w, struct random *r)
+{
+    w->from = random_below(r, 4) ? 8 * random_below(r, ATOMIC_WORDS) : w->from & ~7u;
+    w->is_inline = random_below(r, 2);
+}
+
+static void wish_flush(struct wish *w, struct random *r)
+{
+    w->placement = random_below(r, 60) ? FETH_GLOBAL : (uint8_t)random_below(r, 16);
+    w->selectivity = random_below(r, 60) ? (uint8_t)random_below(r, 2) : 2;
+    if (random_below(r, 16) == 0) /* a region may be flushed by its key alone */
+        w->from += w->selectivity == FETH_REGION ? MEMORY : 0;
+}
+
+static bool has_eight_bytes(uint8_t op)
+{
+    return op_is_atomic(op) || op == SQE_ATOMIC_WRITE;
+}
+
 static struct wish wish(const struct ops *ops, struct random *r)
 {
     static const uint32_t lens[] = {0,  1,    7,    8,    8,    8,    9,    16,    511,
@@ -81,11 +101,15 @@ static struct wish wish(const struct ops *ops, struct random *r)
         in_header = !in_header;
     w.in_header = in_header;
     w.op = op;
-    w.len = op_is_atomic(op) ? 8 : len;
+    w.len = has_eight_bytes(op) ? 8 : len;
     w.from = random_below(r, MEMORY - w.len);
     w.to = random_below(r, MEMORY - w.len);
     if (op_is_atomic(op))
         wish_atomic(&w, r);
+    if (op == SQE_ATOMIC_WRITE)
+        wish_atomic_write(&w, r);
+    if (op == SQE_FLUSH)
+        wish_flush(&w, r);
     if (random_below(r, 40) == 0)
         w.flags |= SQE_FENCE;
     if (random_below(r, 40) == 0)
@@ -100,13 +124,35 @@ static struct wish wish(const struct ops *ops, struct random *r)
     return w;
 }
 
+static void post_flush(struct sqe *e, const struct wish *w)
+{
+    e->num_sge = 0;
+    e->flush.length = w->len;
+    e->flush.placement = w->placement;
+    e->flush.selectivity = w->selectivity;
+    if (w->wrong == 10)
+        e->flush.length = UINT64_C(1) << 32;
+    if (w->wrong == 11)
+        e->num_sge = 1;
+}
+
+/* The value is one that its address says. */
+static void post_inline(struct sqe *e, const struct wish *w)
+{
+    e->flags |= SQE_INLINE;
+    e->inline_len = w->wrong == 10 ? 7 : 8;
+    e->num_sge = w->wrong == 11;
+    memset(e + 1, 0, MAX_INLINE);
+    memcpy(e + 1, &w->to, sizeof(w->to));
+}
+
 void post(struct chain *c, const struct wish *w)
 {
     struct side *s = &c->a;
-    struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, 0), s->prod++);
+    struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, MAX_INLINE), s->prod++);
     struct sge *sge = (struct sge *)(e + 1);
 
-    memset(e, 0, sqe_stride(2, 0));
+    memset(e, 0, sqe_stride(2, MAX_INLINE));
     *e = (struct sqe){.wr_id = s->prod,
                       .opcode = w->op,
                       .flags = w->flags,
@@ -124,6 +170,10 @@ void post(struct chain *c, const struct wish *w)
         e->atomic.compare_add = w->compare_add;
         e->atomic.swap = w->swap;
     }
+    if (w->op == SQE_FLUSH)
+        post_flush(e, w);
+    if (w->op == SQE_ATOMIC_WRITE && w->is_inline)
+        post_inline(e, w);
     if (w->wrong == 0)
         e->remote_addr = IOVA + MEMORY - w->len + 1;
     else if (w->wrong == 1)
@@ -372,7 +422,8 @@ void post_both(struct chain pair[2], enum sqe_op op, uint32_t len)
     struct wish w = {.op = (uint8_t)op,
                      .flags = SQE_SIGNALED,
                      .len = len,
-                     .from = op_is_atomic((uint8_t)op) ? 104 : 100,
+                     .from = has_eight_bytes((uint8_t)op) ? 104 : 100,
+                     .placement = FETH_GLOBAL,
                      .compare_add = 1,
                      .to = 200 + 64 * pair[0].a.prod,
                      .wrong = 1000};

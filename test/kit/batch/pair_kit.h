@@ -49,9 +49,11 @@ struct wish {
     uint64_t compare_add, swap;
     bool in_two; /* SGEs, the first one of `cut` bytes */
     uint32_t cut;
-    bool in_header;            /* SGE in the header, if it may be there */
-    int wrong;                 /* which error it has; mostly none */
-    bool other_from, other_to; /* regions */
+    bool in_header;                 /* SGE in the header, if it may be there */
+    bool is_inline;                 /* of an ATOMIC WRITE */
+    uint8_t placement, selectivity; /* of a FLUSH */
+    int wrong;                      /* which error it has; mostly none */
+    bool other_from, other_to;      /* regions */
 };
 
 /* All of a trial. Returns how many packets the requester got. */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomics by the batch path and by the general path: pair_kit.h compares them.
+ * Atomics, ATOMIC WRITEs and FLUSHes by the batch path and by the general path: pair_kit.h compares
+ * them.
  */
 #include "pair_kit.h"
 
 #define TRIALS    400
 #define AGREED    4 /* READs and atomics at a time */
 #define NO_ATOMIC (ALL_RIGHTS & ~MEM_REMOTE_ATOMIC)
+#define NO_WRITE  (ALL_RIGHTS & ~MEM_REMOTE_WRITE)
+#define NO_FLUSH  (ALL_RIGHTS & ~MEM_FLUSH_GLOBAL)
 
 static void compare_trials(const struct ops *ops)
 {
@@ -29,13 +32,35 @@ static void test_same_as_the_general_way(void **state)
     compare_trials(&atomics);
 }
 
+static void test_atomic_writes(void **state)
+{
+    static const struct ops writes = {.op = {SQE_ATOMIC_WRITE, SQE_ATOMIC_WRITE, SQE_FETCH_ADD,
+                                             SQE_ATOMIC_WRITE, SQE_READ, SQE_WRITE, SQE_FLUSH},
+                                      .n = 7,
+                                      .refused = NO_WRITE,
+                                      .step = 1000};
+
+    compare_trials(&writes);
+}
+
+static void test_flushes(void **state)
+{
+    static const struct ops flushes = {
+        .op = {SQE_FLUSH, SQE_FLUSH, SQE_FLUSH, SQE_ATOMIC_WRITE, SQE_READ, SQE_WRITE, SQE_SEND},
+        .n = 7,
+        .refused = NO_FLUSH,
+        .step = 1000};
+
+    compare_trials(&flushes);
+}
+
 /* Each work request another operation: batches of one, and packets of the general path between
  * them. */
 static void test_mixed(void **state)
 {
     static struct chain pair[2];
-    static const enum sqe_op ops[] = {SQE_FETCH_ADD, SQE_CMP_SWP, SQE_READ,  SQE_FETCH_ADD,
-                                      SQE_FETCH_ADD, SQE_WRITE,   SQE_WRITE, SQE_CMP_SWP};
+    static const enum sqe_op ops[] = {SQE_FETCH_ADD, SQE_CMP_SWP,      SQE_READ,  SQE_FETCH_ADD,
+                                      SQE_FLUSH,     SQE_ATOMIC_WRITE, SQE_WRITE, SQE_CMP_SWP};
 
     pair_begin(pair);
     for (unsigned k = 0; k < 64; k++) {
@@ -374,6 +399,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_the_general_way),
+        cmocka_unit_test(test_atomic_writes),
+        cmocka_unit_test(test_flushes),
         cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_one_atomic_too_many),
         cmocka_unit_test(test_executed_once),
