@@ -61,6 +61,12 @@ static inline uint32_t send_wqe_peek_ah(const struct work_queue *sq, uint32_t in
     return send_wqe_at(sq, index)->ud.ah;
 }
 
+/* The SRQ that a WQE of XRC names. */
+static inline uint32_t send_wqe_srqn(const void *entry)
+{
+    return ((const volatile struct sqe *)entry)->remote_srqn;
+}
+
 /* Two words of a WQE. The second word of the first pair has opcode, flags and number of SGEs in its
  * low bytes, the second word of the second pair has R_Key and inline length. */
 typedef uint64_t wqe_pair __attribute__((vector_size(16), aligned(8), may_alias));

@@ -15,6 +15,7 @@
 #define AETH_LEN       4
 #define IMM_LEN        4
 #define FETH_LEN       4
+#define XRCETH_LEN     4
 #define ATOMIC_ETH_LEN 28
 
 /* ---- BTH: opcode, flags and P_Key | destination QPN | AckReq and PSN, four bytes each ---- */
@@ -91,6 +92,23 @@ static inline uint64_t bth_position_of(uint32_t dest_qpn, psn_t p)
 static inline const uint8_t *bth_payload(const uint8_t *bth)
 {
     return bth + opcode_table[bth[0]].header_len;
+}
+
+/* ---- XRCETH: the SRQ, behind the BTH of XRC requests ---- */
+
+static inline uint32_t xrceth_word(const uint8_t *xrceth)
+{
+    return get_be32(xrceth);
+}
+
+static inline uint32_t xrceth_srqn(const uint8_t *xrceth)
+{
+    return get_be24(xrceth + 1);
+}
+
+static inline void xrceth_put(uint8_t *xrceth, uint32_t srqn)
+{
+    put_be32(xrceth, srqn & 0xFFFFFF);
 }
 
 /* ---- RETH: virtual address, R_Key, DMA length ---- */

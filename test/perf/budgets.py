@@ -45,7 +45,8 @@ FORMS = {("write", "ipv6"): ("write-8", 1.06), ("read", "ipv6"): ("read-8", 1.06
          ("send", "srq-copied"): ("send-8-copied", 1.5), ("write", "alone"): None, ("read", "fence"): ("write-8-alone", 1.5),
          ("fetch-add", "fence"): ("write-8-alone", 1.5), ("send", "srq-sges"): ("send-8", 1.5), ("write", "sges-copied"): ("write-8-copied", 1.5),
          ("send", "recv-sges-copied"): None, ("atomic-write", ""): ("read-8", 1.1),
-         ("flush", ""): ("read-8", 1.1)}
+         ("flush", ""): ("read-8", 1.1), ("write", "xrc"): ("write-8", 1.5), ("write", "xrc6"): ("write-8", 1.5), ("send", "xrc"): ("send-8", 1.5),
+         ("read", "xrc"): ("read-8", 1.5), ("fetch-add", "xrc"): ("fetch-add-8", 1.5)}
 # Per cent that a message may cost more under a controller.
 CONTROL = 5
 # Queue pairs that are paced, and wait for their time. A packet of many may cost that many per cent more than one of few.

@@ -37,7 +37,7 @@
 /* What differs from RC over IPv4 with one SGE. */
 struct form {
     const char *name;
-    uint32_t type; /* 0: RC */
+    uint32_t type; /* 0: RC. QPT_XRC_SEND: one side's; the other one has QPT_XRC_RECV */
     bool ipv6, tagged, srq, is_inline, fence, copied, counted;
     bool alone;               /* one message at a time */
     unsigned sges, recv_sges; /* 0: one */
@@ -53,6 +53,9 @@ static const struct form forms[] = {
     {.name = "fence", .fence = true},
     {.name = "alone", .alone = true},
     {.name = "uc", .type = QPT_UC},
+    {.name = "xrc", .type = QPT_XRC_SEND, .srq = true},
+    {.name = "xrc6", .type = QPT_XRC_SEND, .srq = true, .ipv6 = true},
+    {.name = "xrc-copied", .type = QPT_XRC_SEND, .srq = true, .copied = true},
     {.name = "counted", .counted = true},
     {.name = "ud", .type = QPT_UD},
     {.name = "copied", .copied = true},
@@ -71,6 +74,8 @@ struct side {
     struct engine *e;
     struct qp *qp;
     struct qp_table *qps;
+    struct srq_table *srqs;
+    struct srq *srq;
     struct ah_table *ahs;
     uint32_t ah; /* datagrams: the other side's address */
     struct mr_table mrs;
@@ -128,9 +133,22 @@ static unsigned sges_of(const struct form *f)
     return f->sges ? f->sges : 1;
 }
 
-static uint32_t type_of(const struct form *f)
+static bool is_xrc(const struct form *f)
 {
-    return f->type ? f->type : QPT_RC;
+    return f->type == QPT_XRC_SEND;
+}
+
+/* The first side is the requester. */
+static bool is_first(const struct side *s)
+{
+    return s->port.mac[5] == 1;
+}
+
+static uint32_t type_of(const struct side *s)
+{
+    if (is_xrc(s->form) && !is_first(s))
+        return QPT_XRC_RECV;
+    return s->form->type ? s->form->type : QPT_RC;
 }
 
 static struct work_queue receive_queue(const struct side *s)
@@ -145,17 +163,22 @@ static struct work_queue receive_queue(const struct side *s)
 static struct srq *make_srq(struct side *s)
 {
     static _Atomic uint32_t taken[2];
-    struct srq_init init = {.wq = receive_queue(s), .taken = &taken[s->port.mac[5] - 1], .pd = PD};
+    struct srq_init init = {.wq = receive_queue(s),
+                            .taken = &taken[!is_first(s)],
+                            .pd = PD,
+                            .xrc = is_xrc(s->form),
+                            .cq = &s->cq};
     int err;
 
-    return srq_create(srq_table_create(NULL), &init, &err);
+    return srq_create(s->srqs, &init, &err);
 }
 
 static struct qp *make_qp(struct side *s)
 {
-    struct qp_init init = {.type = type_of(s->form),
+    static _Atomic uint32_t nothing;
+    struct qp_init init = {.type = type_of(s),
                            .pd = PD,
-                           .srq = s->form->srq ? make_srq(s) : NULL,
+                           .srq = is_xrc(s->form) ? NULL : s->srq,
                            .send_cq = &s->cq,
                            .recv_cq = &s->cq,
                            .shared = s->shared,
@@ -169,6 +192,12 @@ static struct qp *make_qp(struct side *s)
     struct qp *qp;
     int err;
 
+    if (init.type == QPT_XRC_RECV) { /* its WQEs and CQEs are those of others */
+        init.send_cq = init.recv_cq = NULL;
+        init.shared = NULL;
+        init.sq = init.rq = (struct work_queue){.prod = &nothing};
+        init.pd = MEM_PD_NONE;
+    }
     qp = qp_create(s->qps, &init, &err);
     s->counter.line = &s->counted;
     if (qp && s->form->counted)
@@ -201,6 +230,7 @@ static void side_init(struct side *s, const struct form *form, uint8_t number,
     gid_table_add(&s->gids, &gid);
     s->port.gids = &s->gids;
     s->qps = qp_table_create(NULL);
+    s->srqs = srq_table_create(NULL);
     s->ahs = ah_table_create(NULL);
     mr_table_init(&s->mrs, 16, secret);
     s->memory = zeroed(1 << 20);
@@ -215,6 +245,7 @@ static void side_init(struct side *s, const struct form *form, uint8_t number,
     struct engine_config c = {.port = &s->port,
                               .mrs = &s->mrs,
                               .qps = s->qps,
+                              .srqs = s->srqs,
                               .ahs = s->ahs,
                               .host = {.cq_event = on_cq, .async_event = on_async},
                               .congestion = *congestion};
@@ -224,6 +255,7 @@ static void side_init(struct side *s, const struct form *form, uint8_t number,
     s->shared = zeroed(sizeof(*s->shared));
     s->sq = zeroed(SLOTS * SQE_STRIDE);
     s->rq = zeroed(SLOTS * rqe_stride(2));
+    s->srq = form->srq ? make_srq(s) : NULL;
     s->qp = make_qp(s);
     engine_qp_attach(s->e, s->qp);
 }
@@ -235,10 +267,16 @@ static uint32_t allowed(const struct side *s, uint32_t mask)
                               QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
                    connected = QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_ACCESS_FLAGS;
 
-    if (type_of(s->form) == QPT_RC)
+    switch (type_of(s)) {
+    case QPT_RC:
         return mask;
-    if (type_of(s->form) == QPT_UC)
+    case QPT_UC:
         return mask & ~reliable;
+    case QPT_XRC_SEND: /* has no responder, and the other one no requester */
+        return mask & ~(QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER);
+    case QPT_XRC_RECV:
+        return mask & ~(QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC);
+    }
     return (mask & ~(reliable | connected)) | (mask & QPA_ACCESS_FLAGS ? QPA_QKEY : 0);
 }
 
@@ -296,7 +334,9 @@ static void post(struct side *s, const struct side *peer, enum sqe_op op, uint32
                       .inline_len = s->form->is_inline ? len : 0,
                       .remote_addr = peer->mr.iova,
                       .rkey = peer->mr.key};
-    if (type_of(s->form) == QPT_UD) {
+    if (is_xrc(s->form))
+        e->remote_srqn = srq_number(peer->srq);
+    if (type_of(s) == QPT_UD) {
         e->ud.ah = s->ah;
         e->ud.remote_qpn = qp_number(peer->qp);
         e->ud.remote_qkey = QKEY;
@@ -308,7 +348,7 @@ static void post(struct side *s, const struct side *peer, enum sqe_op op, uint32
     if (!s->form->is_inline)
         for (unsigned i = 0; i < n; i++)
             sge[i] = (struct sge){.addr = s->mr.iova, .length = len / n, .lkey = s->mr.key};
-    if (n == 1 && !s->form->is_inline && sqe_has_free_words(op) && type_of(s->form) != QPT_UD) {
+    if (n == 1 && !s->form->is_inline && sqe_has_free_words(op) && type_of(s) != QPT_UD) {
         e->flags |= SQE_SGE_IN_HEADER; /* as the library posts it */
         e->sge = sge[0];
     }

@@ -217,8 +217,8 @@ static bool move_response(struct rx_batch *b, struct mr_grant *g, const struct s
         off -= sge->length;
     if (sge == end || sge->length - off < len)
         return len && move_to_pieces(b, g, s, payload, len);
-    to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE,
-                         sge->addr + off, len);
+    to = rx_batch_lookup(b, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE, sge->addr + off,
+                         len);
     if (likely(to)) {
         mr_grant_copy(to, payload, len);
         return true;
@@ -290,8 +290,8 @@ static bool place_result(struct rx_batch *b, struct mr_grant *g, struct send_slo
 
     if (!s->started || !op_is_atomic(s->wqe.h.opcode) || s->wqe.h.num_sge != 1)
         return false;
-    to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE,
-                         sge->addr, sizeof(original));
+    to = rx_batch_lookup(b, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE, sge->addr,
+                         sizeof(original));
     if (!to)
         return false;
     memcpy(to, &original, sizeof(original));

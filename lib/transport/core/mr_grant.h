@@ -17,9 +17,9 @@ struct mr_grant {
     struct mem_region *copied; /* what it grants instead, if that is a region; or NULL */
 };
 
-/* What qp's domain may access under the key. hint: of such accesses. */
-struct mr_grant mr_grant_find(struct engine *e, const struct qp *qp, struct mr_hint *hint,
-                              uint32_t key, uint32_t access);
+/* What a domain may access under the key. hint: of such accesses by this domain. */
+struct mr_grant mr_grant_find(struct engine *e, uint32_t pd, struct mr_hint *hint, uint32_t key,
+                              uint32_t access);
 
 /* The address of [va, va + len). NULL: not covered, the general path decides. */
 ALWAYS_INLINE uint8_t *mr_grant_address(const struct mr_grant *g, uint64_t va, uint32_t len)
@@ -31,12 +31,12 @@ ALWAYS_INLINE uint8_t *mr_grant_address(const struct mr_grant *g, uint64_t va, u
 }
 
 /* The same after the grant of another key has been replaced. */
-ALWAYS_INLINE uint8_t *mr_grant_lookup(struct engine *e, const struct qp *qp, struct mr_grant *g,
+ALWAYS_INLINE uint8_t *mr_grant_lookup(struct engine *e, uint32_t pd, struct mr_grant *g,
                                        struct mr_hint *hint, uint32_t key, uint32_t access,
                                        uint64_t va, uint32_t len)
 {
     if (unlikely(key != g->key))
-        *g = mr_grant_find(e, qp, hint, key, access);
+        *g = mr_grant_find(e, pd, hint, key, access);
     return mr_grant_address(g, va, len);
 }
 

@@ -24,8 +24,8 @@ ALWAYS_INLINE bool mr_pieces_find(struct rx_batch *b, struct mr_grant *g, const 
             continue;
         }
         p->len = min_of(len, sge[i].length - off);
-        p->at = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge[i].lkey,
-                                MEM_LOCAL_WRITE, sge[i].addr + off, p->len);
+        p->at = rx_batch_lookup(b, g, &b->qp->resp.recv_hint, sge[i].lkey, MEM_LOCAL_WRITE,
+                                sge[i].addr + off, p->len);
         if (!p->at)
             return false;
         off = 0;

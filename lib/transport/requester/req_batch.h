@@ -64,6 +64,14 @@ static inline void slot_start(struct send_slot *s, uint32_t index, uint32_t len,
     s->started = true;
 }
 
+/* The XRCETH of a request of XRC, by its WQE, which s is the slot of. Returns what follows it. */
+static inline uint8_t *xrc_srq_put(uint8_t *xrceth, const void *entry, struct send_slot *s)
+{
+    s->wqe.h.remote_srqn = send_wqe_srqn(entry);
+    xrceth_put(xrceth, s->wqe.h.remote_srqn);
+    return xrceth + XRCETH_LEN;
+}
+
 /* The payload of this packet, or of one before it, is queued: tx_burst.c seals it later. */
 static inline void defer_seal(struct engine *e, struct qp *qp, const struct encap_template *encap,
                               unsigned job, struct frame *f, uint32_t slot, psn_t p)

@@ -9,7 +9,7 @@
 /* The header of requests with this operation. */
 static void header_make(struct engine *e, const struct qp *qp, uint8_t op, struct tx_header *h)
 {
-    uint8_t opcode = OPCODE(PKT_RC, req_ops[op].only);
+    uint8_t opcode = OPCODE(qp->service, req_ops[op].only);
 
     tx_header_make(e, &qp->encap, qp->dest_qpn, h, bth_first_word(opcode, 0, 0),
                    (uint32_t)pkt_len(opcode, op == SQE_ATOMIC_WRITE ? sizeof(uint64_t) : 0));
@@ -95,6 +95,8 @@ NO_STACK_PROTECTOR unsigned req_batch_atomics(struct engine *e, struct qp *qp, s
             header_make(e, qp, op, &header);
         }
         eth = tx_header_put(&header, qp->encap.len, &frames[i], BTH_ACK_REQ | p.v);
+        if (unlikely(qp->service == PKT_XRC))
+            eth = xrc_srq_put(eth, wqe.at, s);
         if (likely(op_is_atomic(op)))
             atomic_put(eth, &s->wqe.h);
         else

@@ -29,35 +29,36 @@ struct message_header {
 static void header_make(struct engine *e, const struct qp *qp, uint64_t shape,
                         struct message_header *h)
 {
-    static const struct {
-        uint8_t op, len;
-    } kinds[] = {
-        [SQE_WRITE] = {OP_WRITE_ONLY, BTH_LEN + RETH_LEN},
-        [SQE_WRITE_IMM] = {OP_WRITE_ONLY_IMM, BTH_LEN + RETH_LEN + IMM_LEN},
-        [SQE_SEND] = {OP_SEND_ONLY, BTH_LEN},
-        [SQE_SEND_IMM] = {OP_SEND_ONLY_IMM, BTH_LEN + IMM_LEN},
+    static const uint8_t kinds[] = {
+        [SQE_WRITE] = OP_WRITE_ONLY,
+        [SQE_WRITE_IMM] = OP_WRITE_ONLY_IMM,
+        [SQE_SEND] = OP_SEND_ONLY,
+        [SQE_SEND_IMM] = OP_SEND_ONLY_IMM,
     };
     uint32_t len = MESSAGE_LEN(shape), op = MESSAGE_OP(shape);
-    uint32_t bth_len = kinds[op].len + len + pkt_pad(len) + ICRC_LEN;
+    uint8_t opcode = OPCODE(qp->service, kinds[op]);
 
-    tx_header_make(e, &qp->encap, qp->dest_qpn, &h->tx,
-                   bth_first_word(OPCODE(qp->service, kinds[op].op),
-                                  shape & MESSAGE_SOLICITED ? BTH_SOLICITED : 0, pkt_pad(len)),
-                   bth_len);
-    h->ask = qp->service == PKT_RC ? BTH_ACK_REQ : 0;
+    tx_header_make(
+        e, &qp->encap, qp->dest_qpn, &h->tx,
+        bth_first_word(opcode, shape & MESSAGE_SOLICITED ? BTH_SOLICITED : 0, pkt_pad(len)),
+        (uint32_t)pkt_len(opcode, len));
+    h->ask = qp_is_reliable(qp) ? BTH_ACK_REQ : 0;
     h->shape = shape;
     h->in_memory = len && !(shape & MESSAGE_INLINE);
     h->copy_short = h->in_memory && mem_memcpy_is_few(len);
     h->copy_late = h->in_memory && len >= TX_COPY_LATE_MIN;
 }
 
-/* Writes all headers. Returns where the payload goes. */
-static inline uint8_t *headers_put(const struct message_header *h, const struct send_slot *s,
-                                   const struct qp *qp, struct frame *frame)
+/* Writes all headers. Returns where the payload goes. xrc: the WQE, where it is one of XRC, or
+ * NULL; a constant, as below. */
+ALWAYS_INLINE uint8_t *headers_put(const struct message_header *h, struct send_slot *s,
+                                   const struct qp *qp, struct frame *frame, const void *xrc)
 {
     const struct sqe *w = &s->wqe.h;
     uint8_t *next = tx_header_put(&h->tx, qp->encap.len, frame, h->ask | s->first.v);
 
+    if (xrc)
+        next = xrc_srq_put(next, xrc, s);
     if (!(h->shape & SQE_SEND)) {
         reth_put(next, w->remote_addr, w->rkey, MESSAGE_LEN(h->shape));
         next += RETH_LEN;
@@ -92,7 +93,7 @@ static inline void payload_put(struct engine *e, const struct message_header *h,
  * it wait for that: deferred says whether these are such messages. Inlined once for each.
  */
 ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct frame *frames,
-                                      unsigned n, bool deferred)
+                                      unsigned n, bool deferred, bool xrc)
 {
     const struct requester *req = &qp->req;
     struct ring_cursor wqe = new_wqes(req), slot = slots_from(req, req->head);
@@ -124,7 +125,7 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
              (!deferred && !from.mr->direct) || (deferred && mem_batch_full(&e->batch))))
             break;
         slot_start(s, index + i, MESSAGE_LEN(shape), 1, p);
-        payload = headers_put(&header, s, qp, &frames[i]);
+        payload = headers_put(&header, s, qp, &frames[i], xrc ? wqe.at : NULL);
         if (!deferred && unlikely(header.copy_late))
             tx_header_seal_copy(e, qp, &qp->encap, &header.tx, &frames[i],
                                 mr_direct(from.mr, s->wqe.sge->addr), s->len);
@@ -197,6 +198,7 @@ ALWAYS_INLINE void pieces_put(struct engine *e, const struct send_wqe *w, const 
 ALWAYS_INLINE unsigned build_gathered(struct engine *e, struct qp *qp, struct frame *frames,
                                       unsigned n, bool deferred)
 {
+    const bool xrc = qp->service == PKT_XRC;
     const struct requester *req = &qp->req;
     struct ring_cursor wqe = new_wqes(req), slot = slots_from(req, req->head);
     struct message_header header = {.shape = MESSAGE_NONE};
@@ -220,7 +222,8 @@ ALWAYS_INLINE unsigned build_gathered(struct engine *e, struct qp *qp, struct fr
             header.tx.first = i;
         }
         slot_start(s, req->sq.cons + i, MESSAGE_LEN(shape), 1, p);
-        pieces_put(e, &s->wqe, &pieces, headers_put(&header, s, qp, &frames[i]), e->jobs + i,
+        pieces_put(e, &s->wqe, &pieces,
+                   headers_put(&header, s, qp, &frames[i], xrc ? wqe.at : NULL), e->jobs + i,
                    deferred);
         if (deferred)
             defer_seal(e, qp, &qp->encap, e->jobs + i, &frames[i], req->head + i, p);
@@ -243,10 +246,16 @@ static __attribute__((noinline)) unsigned build_gathered_now(struct engine *e, s
 
 /* ---- all ---- */
 
+static __attribute__((noinline)) unsigned build_xrc(struct engine *e, struct qp *qp,
+                                                    struct frame *frames, unsigned n)
+{
+    return build_messages(e, qp, frames, n, false, true);
+}
+
 static __attribute__((noinline)) unsigned build_deferred(struct engine *e, struct qp *qp,
                                                          struct frame *frames, unsigned n)
 {
-    unsigned taken = build_messages(e, qp, frames, n, true);
+    unsigned taken = build_messages(e, qp, frames, n, true, qp->service == PKT_XRC);
 
     if (taken || send_wqe_peek(&qp->req.sq).opcode > SQE_SEND_IMM)
         return taken;
@@ -261,7 +270,7 @@ build_others(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, 
 
     if (op <= SQE_SEND_IMM)
         return build_gathered_now(e, qp, frames, min_of(n, psns));
-    if (qp->service != PKT_RC)
+    if (!qp_is_reliable(qp))
         return 0;
     return op == SQE_READ ? req_batch_other_reads(e, qp, frames, n, psns)
                           : req_batch_atomics(e, qp, frames, min_of(n, psns));
@@ -277,10 +286,12 @@ NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,
     n = wqes_to_take(qp, n);
     messages = min_of(n, psns);
     if (likely(messages && e->sealed == e->jobs))
-        taken = build_messages(e, qp, frames, messages, false);
+        taken = likely(qp->service != PKT_XRC)
+                    ? build_messages(e, qp, frames, messages, false, false)
+                    : build_xrc(e, qp, frames, messages);
     if (likely(taken) || !messages)
         return taken;
-    if (e->sealed == e->jobs && qp->service == PKT_RC)
+    if (e->sealed == e->jobs && qp_is_reliable(qp))
         taken = req_batch_reads(e, qp, frames, n, psns);
     if (!taken && e->sealed == e->jobs)
         taken = build_others(e, qp, frames, n, psns);

@@ -18,6 +18,7 @@ static bool may_scatter(struct engine *e, const struct qp *qp, const struct send
 ALWAYS_INLINE unsigned build_reads(struct engine *e, struct qp *qp, struct frame *frames,
                                    unsigned n, unsigned psns, bool scattered, uint64_t fence)
 {
+    const uint8_t opcode = OPCODE(qp->service, OP_READ_REQUEST);
     const struct requester *req = &qp->req;
     struct ring_cursor wqe = new_wqes(req), slot = slots_from(req, req->head);
     struct tx_header header = {.first = 0};
@@ -29,6 +30,7 @@ ALWAYS_INLINE unsigned build_reads(struct engine *e, struct qp *qp, struct frame
     for (i = 0; i < n && (uint32_t)psn_diff(p, req->next_psn) < psns; i++) {
         struct send_slot *s = (struct send_slot *)slot.at;
         uint32_t packets, len;
+        uint8_t *eth;
 
         if (!send_wqe_copy_read(wqe.at, scattered, req->sq.max_sge, fence, &s->wqe, &len) ||
             !(scattered ? may_scatter(e, qp, &s->wqe, &into)
@@ -37,11 +39,12 @@ ALWAYS_INLINE unsigned build_reads(struct engine *e, struct qp *qp, struct frame
         packets = packets_for(len, qp->mtu);
         slot_start(s, req->sq.cons + i, len, packets, p);
         if (!i)
-            tx_header_make(e, &qp->encap, qp->dest_qpn, &header,
-                           bth_first_word(OPCODE(PKT_RC, OP_READ_REQUEST), 0, 0),
-                           BTH_LEN + RETH_LEN + ICRC_LEN);
-        reth_put(tx_header_put(&header, qp->encap.len, &frames[i], BTH_ACK_REQ | p.v),
-                 s->wqe.h.remote_addr, s->wqe.h.rkey, len);
+            tx_header_make(e, &qp->encap, qp->dest_qpn, &header, bth_first_word(opcode, 0, 0),
+                           (uint32_t)pkt_len(opcode, 0));
+        eth = tx_header_put(&header, qp->encap.len, &frames[i], BTH_ACK_REQ | p.v);
+        if (unlikely(qp->service == PKT_XRC))
+            eth = xrc_srq_put(eth, wqe.at, s);
+        reth_put(eth, s->wqe.h.remote_addr, s->wqe.h.rkey, len);
         last = p;
         p = psn_add(p, packets);
         ring_cursor_next(&wqe);

@@ -23,8 +23,8 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
     const struct requester *req = &qp->req;
     struct send_slot *s = slot_at(req, req->send);
     uint32_t word = bth_first_word(OPCODE(qp->service, req_ops[s->wqe.h.opcode & 15].middle), 0, 0);
-    uint32_t bth_len = BTH_LEN + qp->mtu + ICRC_LEN;
-    bool acknowledged = qp->service == PKT_RC, asked = false;
+    bool xrc = qp->service == PKT_XRC, acknowledged = qp_is_reliable(qp), asked = false;
+    uint32_t bth_len = BTH_LEN + (xrc ? XRCETH_LEN : 0) + qp->mtu + ICRC_LEN;
     psn_t p = req->next_psn, ack_asked_psn = req->ack_asked_psn;
     unsigned i;
 
@@ -40,6 +40,8 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
         encap_tx(frame, &qp->encap, bth_len, e->ip_id++);
         bth_put_flow(bth, word, qp->dest_qpn);
         bth_put_last_word(bth, (ack ? BTH_ACK_REQ : 0) | p.v);
+        if (unlikely(xrc))
+            xrceth_put(bth + BTH_LEN, s->wqe.h.remote_srqn);
         frames[i].len = tx_seal_copy(&frames[i], &qp->encap, bth_len, source, qp->mtu);
         if (ack)
             ack_asked_psn = p;

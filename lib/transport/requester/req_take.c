@@ -18,8 +18,7 @@ static bool must_wait(const struct qp *qp)
     if (!qp->req.rd_outstanding)
         return false;
     next = send_wqe_peek(&qp->req.sq);
-    return next.flags & SQE_FENCE || ((next.opcode == SQE_READ || op_is_atomic(next.opcode)) &&
-                                      !req_reads_allowed(qp));
+    return next.flags & SQE_FENCE || (op_is_read_or_atomic(next.opcode) && !req_reads_allowed(qp));
 }
 
 /* The host may want a WQE that is good to fail all the same. */

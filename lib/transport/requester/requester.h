@@ -24,11 +24,11 @@ static inline bool req_takes_new(const struct qp *qp)
     return qp->state == QPS_RTS;
 }
 
-/* RC and UC: messages of one packet, and segments of longer ones, are built in batches. */
+/* RC, UC and XRC: messages of one packet, and segments of longer ones, are built in batches. */
 static inline bool req_has_batches(const struct qp *qp)
 {
     _Static_assert(PKT_RC == 0 && PKT_UC == 0x20, "no other service has a smaller number");
-    return qp->service <= PKT_UC;
+    return qp->service <= PKT_UC || qp->service == PKT_XRC;
 }
 
 /* READs and atomics that may be started besides the outstanding ones (9.7.2, 9.7.7.1). */

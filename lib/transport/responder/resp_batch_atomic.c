@@ -45,7 +45,7 @@ unsigned resp_admit_flushes(struct rx_batch *b, unsigned n)
 ALWAYS_INLINE uint8_t *find_eight(struct rx_batch *b, struct mr_grant *g, struct mr_hint *hint,
                                   uint32_t key, uint32_t access, uint64_t va)
 {
-    uint8_t *at = mr_grant_lookup(b->e, b->qp, g, hint, key, access, va, 8);
+    uint8_t *at = rx_batch_lookup(b, g, hint, key, access, va, 8);
 
     return resp_aligned_ok(va) && mem_atomic_fits(at) ? at : NULL;
 }
@@ -53,7 +53,7 @@ ALWAYS_INLINE uint8_t *find_eight(struct rx_batch *b, struct mr_grant *g, struct
 ALWAYS_INLINE uint8_t *find_written(struct rx_batch *b, struct mr_grant *g,
                                     const struct icrc_span *s)
 {
-    const uint8_t *reth = s->bth + BTH_LEN;
+    const uint8_t *reth = rx_batch_eth(b, s);
 
     if (reth_len(reth) != 8 || s->payload != 8)
         return NULL;
@@ -75,7 +75,7 @@ static bool may_flush(struct rx_batch *b, struct mr_grant *g, struct mr_hint *hi
     if (selectivity == FETH_RANGE && !len)
         return true;
     if (unlikely(key != g->key))
-        *g = mr_grant_find(b->e, b->qp, hint, key, MEM_FLUSH_GLOBAL);
+        *g = rx_batch_grant(b, hint, key, MEM_FLUSH_GLOBAL);
     return selectivity == FETH_REGION ? g->direct || g->copied
                                       : mr_grant_covers(g, reth_va(reth), len);
 }
@@ -85,7 +85,7 @@ static bool may_flush(struct rx_batch *b, struct mr_grant *g, struct mr_hint *hi
 ALWAYS_INLINE bool find_target(enum requests what, struct rx_batch *b, struct mr_grant *g,
                                struct mr_hint *flush, const struct icrc_span *s, uint8_t **at)
 {
-    const uint8_t *eth = s->bth + BTH_LEN;
+    const uint8_t *eth = rx_batch_eth(b, s);
 
     if (what == FLUSHES)
         return may_flush(b, g, flush, eth);
@@ -95,20 +95,22 @@ ALWAYS_INLINE bool find_target(enum requests what, struct rx_batch *b, struct mr
     return *at;
 }
 
-static void do_atomic(struct resp_resource *r, const uint8_t *bth, uint8_t *at)
+static void do_atomic(const struct rx_batch *b, const struct icrc_span *s, struct resp_resource *r,
+                      uint8_t *at)
 {
-    const uint8_t *eth = bth + BTH_LEN;
-    bool swap = bth_opcode(bth) == OPCODE(PKT_RC, OP_CMP_SWP);
+    const uint8_t *eth = rx_batch_eth(b, s);
+    bool swap = opcode_table[bth_opcode(s->bth)].kind == KIND_CMP_SWP;
 
     r->kind = swap ? KIND_CMP_SWP : KIND_FETCH_ADD;
     r->original = mem_atomic_mapped(at, swap ? MEM_CMP_SWP : MEM_FETCH_ADD,
                                     atomic_eth_swap_add(eth), atomic_eth_compare(eth));
 }
 
-static void do_atomic_write(struct resp_resource *r, const uint8_t *bth, uint8_t *at)
+static void do_atomic_write(const struct rx_batch *b, const struct icrc_span *s,
+                            struct resp_resource *r, uint8_t *at)
 {
     r->kind = KIND_ATOMIC_WRITE;
-    mem_store8_mapped(at, bth + BTH_LEN + RETH_LEN);
+    mem_store8_mapped(at, rx_batch_eth(b, s) + RETH_LEN);
 }
 
 /* ---- place ---- */
@@ -136,9 +138,9 @@ ALWAYS_INLINE unsigned place_answered(enum requests what, struct rx_batch *b, un
                                     .all = 1,
                                     .msn = resp->msn + i + 1};
         if (what == ATOMICS)
-            do_atomic(r, s->bth, target);
+            do_atomic(b, s, r, target);
         else if (what == ATOMIC_WRITES)
-            do_atomic_write(r, s->bth, target);
+            do_atomic_write(b, s, r, target);
         next = psn_add(next, 1);
         at = at + 1 < resp->res_max ? at + 1 : 0;
     }

@@ -42,7 +42,7 @@ ALWAYS_INLINE void put_message(enum messages what, const struct rx_batch *b,
     if (are_datagrams(what))
         next = mr_pieces_put(next, grh, sizeof(grh));
     if (s->payload)
-        mr_pieces_put(next, payload_of(what, s->bth), s->payload);
+        mr_pieces_put(next, payload_of(what, b, s), s->payload);
 }
 
 ALWAYS_INLINE void complete_all(struct rx_batch *b, struct cq_batch cqes, bool solicited,
@@ -51,7 +51,7 @@ ALWAYS_INLINE void complete_all(struct rx_batch *b, struct cq_batch cqes, bool s
     b->messages = n;
     if (counts(b->qp, QP_COUNT_RECV))
         count_received(b->e, b->qp, b->span, n, false);
-    engine_post_batch(b->e, b->qp->recv_cq, cqes, solicited);
+    engine_post_batch(b->e, rx_batch_recv_cq(b), cqes, solicited);
 }
 
 /* A WRITE's bytes go elsewhere. Messages complete behind those that wait for a copy. */
@@ -65,7 +65,7 @@ ALWAYS_INLINE unsigned place_pieces(enum messages what, struct rx_batch *b, unsi
     struct work_queue *rq = &b->qp->resp.rq;
     const struct cqe common = common_cqe(what, b);
     struct mr_grant g = {.direct = NULL};
-    struct cq_batch cqes = cq_batch_begin(b->qp->recv_cq, b->e->cfg.lane);
+    struct cq_batch cqes = cq_batch_begin(rx_batch_recv_cq(b), b->e->cfg.lane);
     struct mr_piece room[QUEUE_MAX_SGE];
     bool solicited = false;
     uint32_t i;
@@ -92,12 +92,13 @@ ALWAYS_INLINE unsigned place_shared_pieces(enum messages what, struct rx_batch *
 {
     const struct cqe common = common_cqe(what, b);
     struct mr_grant g = {.direct = NULL};
-    struct cq_batch cqes = cq_batch_begin(b->qp->recv_cq, b->e->cfg.lane);
+    struct cq_batch cqes = cq_batch_begin(rx_batch_recv_cq(b), b->e->cfg.lane);
     struct mr_piece room[4 * FRAME_BURST];
     struct gathered message[FRAME_BURST];
     bool solicited = false;
     unsigned i, pending, used = 0;
-    const struct work_queue *rq = srq_begin(b->qp->srq, &pending);
+    struct srq *srq = rx_batch_srq(b);
+    const struct work_queue *rq = srq_begin(srq, &pending);
 
     n = min_of(n, pending);
     for (i = 0; i < n && used + QUEUE_MAX_SGE <= ARRAY_SIZE(room); i++) {
@@ -109,7 +110,7 @@ ALWAYS_INLINE unsigned place_shared_pieces(enum messages what, struct rx_batch *
         used += more;
     }
     n = i;
-    resp_srq_taken(b->e, b->qp->srq, pending, n);
+    resp_srq_taken(b->e, srq, pending, n);
     for (i = 0; i < n; i++) {
         struct cqe *c = cq_batch_entry(&cqes);
 
@@ -123,7 +124,7 @@ ALWAYS_INLINE unsigned place_shared_pieces(enum messages what, struct rx_batch *
 
 ALWAYS_INLINE unsigned place(enum messages what, struct rx_batch *b, unsigned n)
 {
-    return b->qp->srq ? place_shared_pieces(what, b, n) : place_pieces(what, b, n);
+    return rx_batch_srq(b) ? place_shared_pieces(what, b, n) : place_pieces(what, b, n);
 }
 
 static __attribute__((noinline)) unsigned place_sends(struct rx_batch *b, unsigned n)

@@ -14,11 +14,12 @@
 /* An SRQ says how many WQEs it has when they are taken. */
 static unsigned wqes_for(const struct rx_batch *b, unsigned n)
 {
+    const struct srq *srq = rx_batch_srq(b);
     const struct qp *qp = b->qp;
     int pending;
 
-    if (qp->srq)
-        return qp->srq->init.pd == qp->pd ? n : 0;
+    if (srq)
+        return srq->init.pd == rx_batch_pd(b) ? n : 0;
     pending = qp->resp.rq.max_sge ? work_queue_pending(&qp->resp.rq) : 0;
     return pending > 0 ? min_of(n, (unsigned)pending) : 0;
 }
@@ -35,7 +36,7 @@ unsigned resp_admit_sends(struct rx_batch *b, unsigned n)
         !resp_order_ok(resp, PF_START | PF_END, RESP_SEND))
         return 0;
     n = wqes_for(b, n);
-    n = n ? cq_room(b->qp->recv_cq, b->e->cfg.lane, n + waiting) : 0;
+    n = n ? cq_room(rx_batch_recv_cq(b), b->e->cfg.lane, n + waiting) : 0;
     return n > waiting ? n - waiting : 0;
 }
 
@@ -52,7 +53,7 @@ ALWAYS_INLINE bool queue_bytes(enum messages what, struct rx_batch *b, const str
                                unsigned i, uint64_t to)
 {
     const struct icrc_span *s = &b->span[i];
-    const uint8_t *payload = payload_of(what, s->bth);
+    const uint8_t *payload = payload_of(what, b, s);
 
     if (!are_datagrams(what))
         return rx_batch_queue(b, g, i, to, payload, s->payload);
@@ -74,7 +75,7 @@ ALWAYS_INLINE struct rx_completion *complete_later(struct rx_batch *b, unsigned 
     struct rx_completion *c = &e->completion[e->completions++];
 
     *c = (struct rx_completion){.qp = b->qp,
-                                .cq = b->qp->recv_cq,
+                                .cq = rx_batch_recv_cq(b),
                                 .job = b->job + i,
                                 .solicited = bth_is_solicited(b->span[i].bth),
                                 .cqe = *common};
@@ -109,7 +110,7 @@ ALWAYS_INLINE unsigned queue_from(enum messages what, struct rx_batch *b,
         if (at ? shared : len && !queue_bytes(what, b, &g, i, to.addr))
             break;
         if (at)
-            mr_grant_copy(at + before, payload_of(what, s->bth), s->payload);
+            mr_grant_copy(at + before, payload_of(what, b, s), s->payload);
         else
             at = e->rx_job[b->job + i].grh;
         c = complete_later(b, i, &common);
@@ -170,7 +171,7 @@ ALWAYS_INLINE void put_message(enum messages what, const struct rx_batch *b,
     const uint32_t before = are_datagrams(what) ? ENCAP_GRH_LEN : 0;
 
     if (what == SENDS || s->payload)
-        mr_grant_copy(p->to + before, payload_of(what, s->bth), s->payload);
+        mr_grant_copy(p->to + before, payload_of(what, b, s), s->payload);
     memcpy(c, common, offsetof(struct cqe, seq));
     put_cqe(what, b, s, p->wr_id, wqe, p->to, c);
 }
@@ -214,20 +215,21 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
 {
     struct engine *e = b->e;
     struct qp *qp = b->qp;
+    struct srq *srq = rx_batch_srq(b);
     const struct cqe common = common_cqe(what, b);
     struct mr_grant g = {.direct = NULL};
-    struct cq_batch cqes = cq_batch_begin(qp->recv_cq, e->cfg.lane);
+    struct cq_batch cqes = cq_batch_begin(rx_batch_recv_cq(b), e->cfg.lane);
     struct place place[FRAME_BURST];
     bool solicited = false;
     unsigned i, pending;
-    const struct work_queue *rq = srq_begin(qp->srq, &pending);
+    const struct work_queue *rq = srq_begin(srq, &pending);
 
     n = rq->max_sge ? min_of(n, pending) : 0;
     for (i = 0; i < n; i++)
         if (!find_place(what, b, &g, &b->span[i], rq, rq->cons + i, &place[i]))
             break;
     n = i;
-    resp_srq_taken(e, qp->srq, pending, n);
+    resp_srq_taken(e, srq, pending, n);
     for (i = 0; i < n; i++) {
         struct cqe *c = cq_batch_entry(&cqes);
 
@@ -238,18 +240,19 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
     b->messages = n;
     if (counts(qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE))
         count_received(e, qp, b->span, n, what == WRITES_IMM);
-    engine_post_batch(e, qp->recv_cq, cqes, solicited);
+    engine_post_batch(e, rx_batch_recv_cq(b), cqes, solicited);
     return n;
 }
 
 static __attribute__((noinline)) unsigned queue_shared(enum messages what, struct rx_batch *b,
                                                        unsigned n)
 {
+    struct srq *srq = rx_batch_srq(b);
     unsigned pending;
-    const struct work_queue *rq = srq_begin(b->qp->srq, &pending);
+    const struct work_queue *rq = srq_begin(srq, &pending);
 
     n = rq->max_sge ? queue_from(what, b, rq, true, min_of(n, pending)) : 0;
-    resp_srq_taken(b->e, b->qp->srq, pending, n);
+    resp_srq_taken(b->e, srq, pending, n);
     return n;
 }
 
@@ -277,7 +280,7 @@ unsigned resp_place_sends(struct rx_batch *b, unsigned n)
 {
     unsigned i = 0;
 
-    if (unlikely(b->qp->srq))
+    if (unlikely(rx_batch_srq(b)))
         return place_shared_sends(b, n);
     if (nothing_waits(b->e))
         i = place_own(SENDS, b, n);
@@ -290,7 +293,7 @@ ALWAYS_INLINE unsigned place_any(enum messages what, struct rx_batch *b, unsigne
 {
     unsigned i = 0;
 
-    if (b->qp->srq)
+    if (rx_batch_srq(b))
         return place_from_srq(what, b, n);
     if (nothing_waits(b->e))
         i = place_own(what, b, n);

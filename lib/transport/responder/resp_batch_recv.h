@@ -25,14 +25,18 @@ ALWAYS_INLINE bool have_imm(enum messages what)
     return what != SENDS && what != DATAGRAMS;
 }
 
-ALWAYS_INLINE const uint8_t *imm_of(enum messages what, const uint8_t *bth)
+ALWAYS_INLINE const uint8_t *imm_of(enum messages what, const struct rx_batch *b,
+                                    const struct icrc_span *s)
 {
-    return bth + BTH_LEN + (what == WRITES_IMM ? RETH_LEN : are_datagrams(what) ? DETH_LEN : 0);
+    if (are_datagrams(what))
+        return s->bth + BTH_LEN + DETH_LEN;
+    return rx_batch_eth(b, s) + (what == WRITES_IMM ? RETH_LEN : 0);
 }
 
-ALWAYS_INLINE const uint8_t *payload_of(enum messages what, const uint8_t *bth)
+ALWAYS_INLINE const uint8_t *payload_of(enum messages what, const struct rx_batch *b,
+                                        const struct icrc_span *s)
 {
-    return imm_of(what, bth) + (have_imm(what) ? IMM_LEN : 0);
+    return imm_of(what, b, s) + (have_imm(what) ? IMM_LEN : 0);
 }
 
 /* Bytes that a message writes: a datagram has its network header before its payload. */
@@ -41,10 +45,10 @@ ALWAYS_INLINE uint32_t bytes_of(enum messages what, const struct icrc_span *s)
     return s->payload + (are_datagrams(what) ? ENCAP_GRH_LEN : 0);
 }
 
-ALWAYS_INLINE bool find_write(const struct icrc_span *s, const struct work_queue *rq,
-                              uint32_t index, struct recv_buffer *to)
+ALWAYS_INLINE bool find_write(const struct rx_batch *b, const struct icrc_span *s,
+                              const struct work_queue *rq, uint32_t index, struct recv_buffer *to)
 {
-    const uint8_t *reth = s->bth + BTH_LEN;
+    const uint8_t *reth = rx_batch_eth(b, s);
 
     to->addr = reth_va(reth);
     to->lkey = reth_rkey(reth);
@@ -65,7 +69,7 @@ ALWAYS_INLINE bool find_target(enum messages what, const struct rx_batch *b,
                                uint32_t index, struct recv_buffer *to)
 {
     if (what == WRITES_IMM)
-        return find_write(s, rq, index, to);
+        return find_write(b, s, rq, index, to);
     if (unlikely(!qkey_ok(what, b, s)))
         return false;
     return likely(recv_wqe_peek(rq, index, to) && resp_room_ok(to->length, 0, bytes_of(what, s)));
@@ -78,10 +82,8 @@ ALWAYS_INLINE uint8_t *find_mapped(enum messages what, struct rx_batch *b, struc
     struct responder *resp = &b->qp->resp;
 
     if (what != WRITES_IMM)
-        return mr_grant_lookup(b->e, b->qp, g, &resp->recv_hint, to->lkey, MEM_LOCAL_WRITE,
-                               to->addr, len);
-    return len ? mr_grant_lookup(b->e, b->qp, g, &resp->write_hint, to->lkey, MEM_REMOTE_WRITE,
-                                 to->addr, len)
+        return rx_batch_lookup(b, g, &resp->recv_hint, to->lkey, MEM_LOCAL_WRITE, to->addr, len);
+    return len ? rx_batch_lookup(b, g, &resp->write_hint, to->lkey, MEM_REMOTE_WRITE, to->addr, len)
                : NULL;
 }
 
@@ -118,7 +120,7 @@ ALWAYS_INLINE void put_cqe(enum messages what, const struct rx_batch *b, const s
     c->byte_len = bytes_of(what, s);
     c->wqe = wqe;
     if (have_imm(what))
-        memcpy(&c->imm, imm_of(what, s->bth), sizeof(c->imm));
+        memcpy(&c->imm, imm_of(what, b, s), sizeof(c->imm));
     if (!are_datagrams(what))
         return;
     if (likely(b->form == HDR_IPV4))

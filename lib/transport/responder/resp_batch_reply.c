@@ -12,13 +12,16 @@
 #include "responder.h"
 #include "tx_header.h"
 
-#define NO_SHAPE 0 /* no response has this opcode and length */
+#define NO_SHAPE 0 /* no response has this operation and length */
 
 struct reply_batch {
     struct tx_header header;
-    uint32_t shape; /* opcode and length of the responses with this header */
+    uint32_t shape; /* operation and length of the responses with this header */
     struct mr_grant grant;
-    uint32_t at, left; /* the next resource, and how many there are from there on */
+    uint32_t pd;          /* that the grant is of */
+    struct mr_hint *hint; /* of that domain */
+    struct mr_hint own;   /* with XRC */
+    uint32_t at, left;    /* the next resource, and how many there are from there on */
 };
 
 /* The next resource whose reply is pending; none of the older ones is. */
@@ -35,14 +38,24 @@ static struct resp_resource *next_pending(const struct responder *resp, struct r
     return NULL;
 }
 
+static __attribute__((noinline)) void change_domain(struct reply_batch *b, uint32_t pd)
+{
+    b->grant = (struct mr_grant){.direct = NULL};
+    b->own.mr = NULL;
+    b->hint = &b->own;
+    b->pd = pd;
+}
+
 /* The payload of the next response; NULL: none, or not that simple. */
 static const uint8_t *reply_payload(struct engine *e, struct qp *qp, struct reply_batch *b,
                                     const struct resp_resource *r, uint32_t off, uint32_t len)
 {
-    if (!len || r->pd != qp->pd)
+    if (!len)
         return NULL;
-    return mr_grant_lookup(e, qp, &b->grant, &qp->resp.read_hint, r->rkey, MEM_REMOTE_READ,
-                           r->va + off, len);
+    if (unlikely(r->pd != b->pd))
+        change_domain(b, r->pd);
+    return mr_grant_lookup(e, b->pd, &b->grant, b->hint, r->rkey, MEM_REMOTE_READ, r->va + off,
+                           len);
 }
 
 static void copy_payload(uint8_t *to, const uint8_t *from, uint32_t len)
@@ -56,7 +69,7 @@ static __attribute__((noinline)) void start_shape(struct engine *e, struct qp *q
                                                   struct reply_batch *b, uint32_t shape,
                                                   const struct frame *frames, unsigned i)
 {
-    uint8_t opcode = (uint8_t)(shape >> 24);
+    uint8_t opcode = OPCODE(qp->service, (uint8_t)(shape >> 24));
     uint32_t len = shape & 0xFFFFFF;
 
     tx_header_seal(e, qp, &qp->encap, &b->header, frames, i);
@@ -73,8 +86,7 @@ static __attribute__((noinline)) bool build_result(struct engine *e, struct qp *
                                                    struct frame *frames, unsigned i)
 {
     bool has_result = r->kind == KIND_CMP_SWP || r->kind == KIND_FETCH_ADD;
-    uint8_t opcode = OPCODE(PKT_RC, has_result ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY);
-    uint32_t shape = (uint32_t)opcode << 24;
+    uint32_t shape = (uint32_t)(has_result ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY) << 24;
     uint8_t *aeth;
 
     if (r->kind == KIND_READ_REQUEST)
@@ -94,8 +106,8 @@ static bool build_response(struct engine *e, struct qp *qp, struct reply_batch *
                            struct resp_resource *r, struct frame *frames, unsigned i)
 {
     uint32_t off = r->next * qp->mtu, len = min_of(r->len - off, qp->mtu);
-    uint8_t opcode = OPCODE(PKT_RC, resp_read_op(r));
-    uint32_t shape = (uint32_t)opcode << 24 | len;
+    uint8_t op = resp_read_op(r);
+    uint32_t shape = (uint32_t)op << 24 | len;
     const uint8_t *from = reply_payload(e, qp, b, r, off, len);
     uint8_t *next;
 
@@ -104,7 +116,7 @@ static bool build_response(struct engine *e, struct qp *qp, struct reply_batch *
     if (unlikely(shape != b->shape))
         start_shape(e, qp, b, shape, frames, i);
     next = tx_header_put(&b->header, qp->encap.len, &frames[i], psn_add(r->first, r->next).v);
-    if (opcode != OPCODE(PKT_RC, OP_READ_RESP_MIDDLE)) {
+    if (op != OP_READ_RESP_MIDDLE) {
         aeth_put(next, AETH_ACK_PLAIN, r->msn);
         next += AETH_LEN;
     }
@@ -121,13 +133,17 @@ NO_STACK_PROTECTOR static __attribute__((noinline)) unsigned
 batch_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool one_of_many)
 {
     const struct responder *resp = &qp->resp;
-    struct reply_batch b = {.shape = NO_SHAPE};
+    struct reply_batch b;
     struct resp_resource *r = NULL;
     unsigned i;
 
-    if (e->sealed != e->jobs || qp->service != PKT_RC || !resp->res_pending ||
-        unlikely(resp->urgent))
+    if (e->sealed != e->jobs || !qp_is_reliable(qp) || !resp->res_pending || unlikely(resp->urgent))
         return 0;
+    b.shape = NO_SHAPE;
+    b.header.first = 0;
+    b.grant = (struct mr_grant){.direct = NULL};
+    b.pd = qp->pd;
+    b.hint = &qp->resp.read_hint;
     b.left = resp_pending_span(resp);
     b.at = (resp->res_head - b.left) % resp->res_max;
     for (i = 0; i < n; i++) {

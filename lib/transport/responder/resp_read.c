@@ -31,11 +31,11 @@ unsigned resp_admit_reads(struct rx_batch *b, unsigned n)
 }
 
 /* Whether all that is asked for may be read (9.7.4.1.7). */
-static bool may_read(const struct rx_batch *b, struct mr_grant *g, const uint8_t *reth)
+static bool may_read(struct rx_batch *b, struct mr_grant *g, const uint8_t *reth)
 {
     return resp_read_len_ok(reth_len(reth)) &&
-           (mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.read_hint, reth_rkey(reth),
-                            MEM_REMOTE_READ, reth_va(reth), reth_len(reth)) ||
+           (rx_batch_lookup(b, g, &b->qp->resp.read_hint, reth_rkey(reth), MEM_REMOTE_READ,
+                            reth_va(reth), reth_len(reth)) ||
             mr_grant_covers(g, reth_va(reth), reth_len(reth)));
 }
 
@@ -49,7 +49,7 @@ unsigned resp_place_reads(struct rx_batch *b, unsigned n)
     unsigned i;
 
     for (i = 0; i < n; i++) {
-        const uint8_t *bth = b->span[i].bth, *reth = bth + BTH_LEN;
+        const uint8_t *reth = rx_batch_eth(b, &b->span[i]);
         struct resp_resource *r = &resp->res[at];
         uint32_t packets, len = reth_len(reth);
 
@@ -66,7 +66,7 @@ unsigned resp_place_reads(struct rx_batch *b, unsigned n)
             .all = packets,
             .va = reth_va(reth),
             .rkey = reth_rkey(reth),
-            .pd = qp->pd,
+            .pd = rx_batch_pd(b),
             .len = len,
             .all_len = len,
             .msn = resp->msn + i + 1,

@@ -105,7 +105,7 @@ void resp_commit_batch(struct rx_batch *b, unsigned n)
 {
     struct resp_progress p = {.next = psn_add(b->qp->resp.epsn, n), .messages = b->messages};
 
-    if (unlikely(b->qp->service != PKT_RC)) {
+    if (unlikely(b->qp->service == PKT_UC)) {
         commit_uc_batch(b, n);
         return;
     }

@@ -19,10 +19,10 @@ uint32_t resp_domain(const struct engine *e, const struct qp *qp, unsigned job)
 }
 
 /* Where a payload goes, if the key grants mapped memory; NULL: not that simple. */
-ALWAYS_INLINE uint8_t *write_address(struct engine *e, struct qp *qp, struct mr_grant *g,
-                                     uint32_t rkey, uint64_t va, uint32_t len)
+ALWAYS_INLINE uint8_t *write_address(struct rx_batch *b, struct mr_grant *g, uint32_t rkey,
+                                     uint64_t va, uint32_t len)
 {
-    return mr_grant_lookup(e, qp, g, &qp->resp.write_hint, rkey, MEM_REMOTE_WRITE, va, len);
+    return rx_batch_lookup(b, g, &b->qp->resp.write_hint, rkey, MEM_REMOTE_WRITE, va, len);
 }
 
 /* The message in progress goes on by a packet of len bytes. */
@@ -125,8 +125,9 @@ unsigned resp_admit_writes(struct rx_batch *b, unsigned n)
         return 0;
     if (counts(b->qp, QP_COUNT_PEER_WRITE))
         n = counted_room(b->e, n);
-    b->grant = mr_grant_find(b->e, b->qp, &resp->write_hint,
-                             start ? reth_rkey(bth + BTH_LEN) : resp->write_rkey, MEM_REMOTE_WRITE);
+    b->grant = rx_batch_grant(b, &resp->write_hint,
+                              start ? reth_rkey(rx_batch_eth(b, b->span)) : resp->write_rkey,
+                              MEM_REMOTE_WRITE);
     return b->grant.direct || b->grant.copied ? n : 0;
 }
 
@@ -155,11 +156,11 @@ static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsig
     unsigned i;
 
     for (i = 0; i < n; i++) {
-        const uint8_t *reth = b->span[i].bth + BTH_LEN;
+        const uint8_t *reth = rx_batch_eth(b, &b->span[i]);
         uint64_t va = reth_va(reth);
         uint32_t len = b->span[i].payload;
 
-        if (write_address(b->e, b->qp, &g, reth_rkey(reth), va, len) ||
+        if (write_address(b, &g, reth_rkey(reth), va, len) ||
             !resp_write_len_ok(PF_START | PF_END, reth_len(reth), len) ||
             !rx_batch_queue(b, &g, i, va, reth + RETH_LEN, len))
             break;
@@ -172,7 +173,6 @@ static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsig
 unsigned resp_place_writes(struct rx_batch *b, unsigned n)
 {
     const uint16_t flags = PF_START | PF_END;
-    struct engine *e = b->e;
     struct qp *qp = b->qp;
     const struct icrc_span *s = b->span;
     struct mr_grant g = b->grant;
@@ -181,9 +181,9 @@ unsigned resp_place_writes(struct rx_batch *b, unsigned n)
     if (!resp_order_ok(&qp->resp, flags, RESP_WRITE))
         return 0;
     for (i = 0; i < n; i++, s++) {
-        const uint8_t *reth = s->bth + BTH_LEN;
+        const uint8_t *reth = rx_batch_eth(b, s);
         uint32_t len = s->payload;
-        uint8_t *to = write_address(e, qp, &g, reth_rkey(reth), reth_va(reth), len);
+        uint8_t *to = write_address(b, &g, reth_rkey(reth), reth_va(reth), len);
 
         if (unlikely(!to || !resp_write_len_ok(flags, reth_len(reth), len)))
             break;
@@ -202,7 +202,7 @@ static bool begin_long_write(struct rx_batch *b, struct mr_grant *g, const uint8
 {
     struct qp *qp = b->qp;
 
-    if (!write_address(b->e, qp, g, reth_rkey(reth), reth_va(reth), reth_len(reth)) &&
+    if (!write_address(b, g, reth_rkey(reth), reth_va(reth), reth_len(reth)) &&
         !mr_grant_covers(g, reth_va(reth), reth_len(reth)))
         return false;
     write_begin(&qp->resp, reth_va(reth), reth_rkey(reth), reth_len(reth));
@@ -212,20 +212,20 @@ static bool begin_long_write(struct rx_batch *b, struct mr_grant *g, const uint8
 /* Packet i, of a WRITE of several, without immediate data. */
 static bool place_segment(struct rx_batch *b, struct mr_grant *g, unsigned i)
 {
-    const uint8_t *bth = b->span[i].bth;
+    const uint8_t *bth = b->span[i].bth, *reth = rx_batch_eth(b, &b->span[i]);
     uint32_t len = b->span[i].payload;
     struct qp *qp = b->qp;
     struct responder *resp = &qp->resp;
     uint16_t flags = opcode_table[bth_opcode(bth)].flags;
-    uint32_t left = flags & PF_START ? reth_len(bth + BTH_LEN) : resp->write_left;
+    uint32_t left = flags & PF_START ? reth_len(reth) : resp->write_left;
     uint8_t *to;
 
     if (!resp_order_ok(resp, flags, RESP_WRITE) || !resp_payload_ok(flags, len, qp->mtu) ||
         !resp_write_len_ok(flags, left, len))
         return false;
-    if ((flags & PF_START) && !begin_long_write(b, g, bth + BTH_LEN))
+    if ((flags & PF_START) && !begin_long_write(b, g, reth))
         return false;
-    to = write_address(b->e, qp, g, resp->write_rkey, resp->write_va, len);
+    to = write_address(b, g, resp->write_rkey, resp->write_va, len);
     if (to)
         memcpy(to, bth_payload(bth), len);
     else if (!rx_batch_queue(b, g, i, resp->write_va, bth_payload(bth), len))

@@ -79,8 +79,8 @@ unsigned resp_place_reads(struct rx_batch *b, unsigned n);
 unsigned resp_place_atomics(struct rx_batch *b, unsigned n);
 unsigned resp_place_atomic_writes(struct rx_batch *b, unsigned n);
 unsigned resp_place_flushes(struct rx_batch *b, unsigned n);
-/* resp_rx.c, resp_read.c, resp_batch_atomic.c: n packets were placed. One ACK, of the last one that asks
- * for one, covers all of them. */
+/* resp_rx.c, resp_read.c, resp_batch_atomic.c: n packets were placed. One ACK, of the last one that
+ * asks for one, covers all of them. */
 void resp_commit_batch(struct rx_batch *b, unsigned n);
 void resp_commit_read_batch(struct rx_batch *b, unsigned n);
 void resp_commit_atomic_batch(struct rx_batch *b, unsigned n);

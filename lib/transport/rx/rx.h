@@ -24,6 +24,9 @@ bool rx_trimmed(struct engine *e, unsigned i, const struct frame *f);
 
 /* 9.6.1 and A17.3.4: the checks of a packet that need its queue pair. */
 enum drop rx_validate(struct engine *e, struct rx_job *job);
+/* A14.4: the SRQ that a request of XRC names, which has to be of the queue pair's domain; or NULL.
+ */
+struct srq *xrc_srq_find(const struct engine *e, const struct qp *qp, uint32_t srqn);
 /* A CNP: of the peer of a controlled queue pair. */
 enum drop rx_validate_cnp(const struct engine *e, const struct rx_job *job);
 /* A packet to a group that no queue pair of the port has joined is dropped. */

@@ -99,33 +99,34 @@ static const struct rx_kind rx_datagrams_imm = {.expect = NULL,
 static const struct rx_kind rx_acks = {
     .expect = NULL, .admit = admit_all, .place = comp_place_ack, .commit = commit_nothing};
 
-/* A kind may be of RC and of UC: its functions ask for the service where that matters. */
+/* A kind may be of several services: its functions ask for the service where that matters. */
+#define SEND_AND_WRITE(service)                                           \
+    [OPCODE(service, OP_WRITE_ONLY)] = &rx_writes,                        \
+                     [OPCODE(service, OP_WRITE_FIRST)] = &rx_segments,    \
+                     [OPCODE(service, OP_WRITE_MIDDLE)] = &rx_segments,   \
+                     [OPCODE(service, OP_WRITE_LAST)] = &rx_segments,     \
+                     [OPCODE(service, OP_SEND_ONLY)] = &rx_sends,         \
+                     [OPCODE(service, OP_SEND_ONLY_IMM)] = &rx_sends_imm, \
+                     [OPCODE(service, OP_WRITE_ONLY_IMM)] = &rx_writes_imm
+#define RELIABLE(service)                                                    \
+    [OPCODE(service, OP_READ_REQUEST)] = &rx_reads,                          \
+                     [OPCODE(service, OP_READ_RESP_FIRST)] = &rx_responses,  \
+                     [OPCODE(service, OP_READ_RESP_MIDDLE)] = &rx_responses, \
+                     [OPCODE(service, OP_READ_RESP_LAST)] = &rx_responses,   \
+                     [OPCODE(service, OP_READ_RESP_ONLY)] = &rx_responses,   \
+                     [OPCODE(service, OP_ACK)] = &rx_acks,                   \
+                     [OPCODE(service, OP_ATOMIC_ACK)] = &rx_results,         \
+                     [OPCODE(service, OP_CMP_SWP)] = &rx_atomics,            \
+                     [OPCODE(service, OP_FETCH_ADD)] = &rx_atomics,          \
+                     [OPCODE(service, OP_ATOMIC_WRITE)] = &rx_atomic_writes, \
+                     [OPCODE(service, OP_FLUSH)] = &rx_flushes
+
 static const struct rx_kind *const kind_of[256] = {
-    [OPCODE(PKT_RC, OP_WRITE_ONLY)] = &rx_writes,
-    [OPCODE(PKT_RC, OP_WRITE_FIRST)] = &rx_segments,
-    [OPCODE(PKT_RC, OP_WRITE_MIDDLE)] = &rx_segments,
-    [OPCODE(PKT_RC, OP_WRITE_LAST)] = &rx_segments,
-    [OPCODE(PKT_RC, OP_SEND_ONLY)] = &rx_sends,
-    [OPCODE(PKT_RC, OP_WRITE_ONLY_IMM)] = &rx_writes_imm,
-    [OPCODE(PKT_RC, OP_SEND_ONLY_IMM)] = &rx_sends_imm,
-    [OPCODE(PKT_RC, OP_READ_REQUEST)] = &rx_reads,
-    [OPCODE(PKT_RC, OP_READ_RESP_FIRST)] = &rx_responses,
-    [OPCODE(PKT_RC, OP_READ_RESP_MIDDLE)] = &rx_responses,
-    [OPCODE(PKT_RC, OP_READ_RESP_LAST)] = &rx_responses,
-    [OPCODE(PKT_RC, OP_READ_RESP_ONLY)] = &rx_responses,
-    [OPCODE(PKT_RC, OP_ACK)] = &rx_acks,
-    [OPCODE(PKT_RC, OP_ATOMIC_ACK)] = &rx_results,
-    [OPCODE(PKT_RC, OP_CMP_SWP)] = &rx_atomics,
-    [OPCODE(PKT_RC, OP_FETCH_ADD)] = &rx_atomics,
-    [OPCODE(PKT_RC, OP_ATOMIC_WRITE)] = &rx_atomic_writes,
-    [OPCODE(PKT_RC, OP_FLUSH)] = &rx_flushes,
-    [OPCODE(PKT_UC, OP_WRITE_ONLY)] = &rx_writes,
-    [OPCODE(PKT_UC, OP_WRITE_FIRST)] = &rx_segments,
-    [OPCODE(PKT_UC, OP_WRITE_MIDDLE)] = &rx_segments,
-    [OPCODE(PKT_UC, OP_WRITE_LAST)] = &rx_segments,
-    [OPCODE(PKT_UC, OP_SEND_ONLY)] = &rx_sends,
-    [OPCODE(PKT_UC, OP_SEND_ONLY_IMM)] = &rx_sends_imm,
-    [OPCODE(PKT_UC, OP_WRITE_ONLY_IMM)] = &rx_writes_imm,
+    SEND_AND_WRITE(PKT_RC),
+    RELIABLE(PKT_RC),
+    SEND_AND_WRITE(PKT_UC),
+    SEND_AND_WRITE(PKT_XRC),
+    RELIABLE(PKT_XRC),
     [OPCODE(PKT_UD, OP_SEND_ONLY)] = &rx_datagrams,
     [OPCODE(PKT_UD, OP_SEND_ONLY_IMM)] = &rx_datagrams_imm,
 };
@@ -254,8 +255,9 @@ static __attribute__((noinline)) bool layout_change_other(struct rx_layout *l, s
     return layout_change(b->form, l, b, f, i);
 }
 
-/* How the PSNs of a batch follow each other. A READ request has those of its responses. */
-enum order { ONE_BY_ONE, BY_RESPONSES, NO_ORDER };
+/* How the PSNs of a batch follow each other. A READ request has those of its responses. Requests of
+ * XRC may be READs, and name one SRQ. */
+enum order { ONE_BY_ONE, BY_RESPONSES, NO_ORDER, XRC_ORDER };
 
 static enum order order_of(const struct rx_kind *kind)
 {
@@ -264,12 +266,18 @@ static enum order order_of(const struct rx_kind *kind)
 
 ALWAYS_INLINE uint32_t psns_of(const struct rx_batch *b, const uint8_t *bth, enum order order)
 {
+    if (order == XRC_ORDER && b->kind->reads)
+        return packets_for(reth_len(bth + BTH_LEN + XRCETH_LEN), b->qp->mtu);
     return order == BY_RESPONSES ? packets_for(reth_len(bth + BTH_LEN), b->qp->mtu) : 1;
 }
 
-ALWAYS_INLINE bool is_next(enum order order, const uint8_t *bth, uint64_t position)
+ALWAYS_INLINE bool is_next(const struct rx_batch *b, enum order order, const uint8_t *bth,
+                           uint64_t position)
 {
-    return order == NO_ORDER ? bth_dest_qpn(bth) == position >> 32 : bth_position(bth) == position;
+    if (order == NO_ORDER)
+        return bth_dest_qpn(bth) == position >> 32;
+    return bth_position(bth) == position &&
+           (order != XRC_ORDER || xrceth_word(bth + BTH_LEN) == b->xrceth);
 }
 
 /* How many frames from f on belong to the batch, whose first one has this PSN. Inlined for the
@@ -296,12 +304,12 @@ ALWAYS_INLINE unsigned recognise_kind(enum hdr_form form, struct rx_batch *b, co
             frame_len = l.frame_len;
             sizes = icrc_span_sizes(l.len, l.payload_len, true);
             n = min_of(n, l.since + l.limit);
-            if (!is_next(order, bth, position))
+            if (!is_next(b, order, bth, position))
                 break;
             icrc_span_set(s, bth, icrc_span_sizes(l.len, l.payload_len, l.alike));
         } else {
-            if (!is_next(order, bth,
-                         position)) /* also where PSNs wrap around: a batch ends there */
+            /* Also where PSNs wrap around: a batch ends there. */
+            if (!is_next(b, order, bth, position))
                 break;
             icrc_span_set(s, bth, sizes);
         }
@@ -329,6 +337,12 @@ static __attribute__((noinline)) unsigned
 recognise_tagged(struct rx_batch *b, const struct frame *f, unsigned n, psn_t first)
 {
     return recognise_kind(b->form, b, f, n, first, order_of(b->kind));
+}
+
+static __attribute__((noinline)) unsigned recognise_xrc(struct rx_batch *b, const struct frame *f,
+                                                        unsigned n, psn_t first)
+{
+    return recognise_kind(b->form, b, f, n, first, XRC_ORDER);
 }
 
 static __attribute__((noinline)) unsigned recognise_datagrams(struct rx_batch *b,
@@ -374,6 +388,8 @@ static unsigned recognise(struct rx_batch *b, const struct frame *f, unsigned n)
         return recognise_datagrams(b, f, n);
     if (!b->kind->expect(b->qp, &first))
         return 0;
+    if (unlikely(b->xrc_srq))
+        return recognise_xrc(b, f, n, first);
     if (likely(b->form == HDR_IPV4))
         return b->kind->reads ? recognise_reads(b, f, n, first)
                               : recognise_kind(HDR_IPV4, b, f, n, first, ONE_BY_ONE);
@@ -469,6 +485,10 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
     b.messages = 0;
     b.qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(bth));
     if (!may_batch(&b, b.qp, bth_opcode(bth)))
+        return 0;
+    b.eth_at = BTH_LEN;
+    b.xrc_srq = NULL;
+    if (unlikely(b.qp->service == PKT_XRC) && !rx_batch_begin_xrc(&b, bth))
         return 0;
     found = recognise(&b, f, n);
     if (!found)

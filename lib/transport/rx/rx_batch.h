@@ -10,6 +10,7 @@
 #include "bth.h"
 #include "icrc.h"
 #include "mr_grant.h"
+#include "srq.h"
 
 struct rx_batch;
 
@@ -45,8 +46,48 @@ struct rx_batch {
     bool marks;              /* recognised: some frame may be marked "congestion experienced" */
     unsigned ce;             /* placed: frames that were marked so */
     struct mr_grant grant;   /* WRITEs: of the first packet's key */
+    uint8_t eth_at;          /* where in all packets the headers behind BTH and XRCETH are */
+    uint32_t xrceth;         /* of requests of XRC: all have this one, */
+    struct srq *xrc_srq;     /* and name this SRQ; of other packets: NULL */
+    struct mr_hint xrc_hint; /* in its domain */
     struct icrc_span span[FRAME_BURST];
 };
+
+/* What follows a packet's BTH and, if it has one, XRCETH. */
+ALWAYS_INLINE const uint8_t *rx_batch_eth(const struct rx_batch *b, const struct icrc_span *s)
+{
+    return s->bth + b->eth_at;
+}
+
+/* The domain that keys are checked in, and the SRQ that WQEs come from, or NULL: of XRC they are
+ * those of the SRQ that the packets name (A14.4). So is the completion queue. */
+static inline uint32_t rx_batch_pd(const struct rx_batch *b)
+{
+    return unlikely(b->xrc_srq) ? b->xrc_srq->init.pd : b->qp->pd;
+}
+
+static inline struct srq *rx_batch_srq(const struct rx_batch *b)
+{
+    return unlikely(b->xrc_srq) ? b->xrc_srq : b->qp->srq;
+}
+
+static inline struct comp_queue *rx_batch_recv_cq(const struct rx_batch *b)
+{
+    return unlikely(b->xrc_srq) ? b->xrc_srq->init.cq : b->qp->recv_cq;
+}
+
+/* mr_grant_find in that domain. hint: of the queue pair's domain. */
+struct mr_grant rx_batch_grant(struct rx_batch *b, struct mr_hint *hint, uint32_t key,
+                               uint32_t access);
+
+/* mr_grant_lookup there. */
+ALWAYS_INLINE uint8_t *rx_batch_lookup(struct rx_batch *b, struct mr_grant *g, struct mr_hint *hint,
+                                       uint32_t key, uint32_t access, uint64_t va, uint32_t len)
+{
+    if (unlikely(key != g->key))
+        *g = rx_batch_grant(b, hint, key, access);
+    return mr_grant_address(g, va, len);
+}
 
 /*
  * Processes the first of n frames that are a batch, from engine_rx's frame `job` on. Returns how
@@ -58,6 +99,12 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
 
 /* Fetches what rx_batch reads first, where the frames are of many queue pairs. */
 void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n);
+
+/* ---- rx_batch_xrc.c ---- */
+
+/* A14.4: the first packet of a batch of XRC has this BTH. False: it is a request that names no SRQ
+ * of the queue pair's domain. */
+bool rx_batch_begin_xrc(struct rx_batch *b, const uint8_t *bth);
 
 /* ---- rx_batch_queue.c ---- */
 

@@ -7,7 +7,7 @@ struct rx_job *rx_batch_job(struct rx_batch *b, unsigned i)
     struct rx_job *job = &b->e->rx_job[b->job + i];
 
     job->qp = b->qp;
-    job->srq = NULL;
+    job->srq = b->xrc_srq;
     job->is_response = false;
     job->pkt.opcode = bth_opcode(b->span[i].bth);
     job->pkt.psn = bth_psn(b->span[i].bth);

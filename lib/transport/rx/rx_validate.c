@@ -29,6 +29,14 @@ static bool comes_from_peer(const struct engine *e, const struct rx_job *job)
            (v->gid_index < 0 || same_network(&e->cfg.port->gids->entry[v->gid_index], av));
 }
 
+struct srq *xrc_srq_find(const struct engine *e, const struct qp *qp, uint32_t srqn)
+{
+    struct srq *srq = e->cfg.srqs ? srq_table_lookup(e->cfg.srqs, srqn) : NULL;
+
+    return qp->type == QPT_XRC_RECV && srq && srq->init.xrc && srq->init.xrcd == qp->xrcd ? srq
+                                                                                          : NULL;
+}
+
 enum drop rx_validate(struct engine *e, struct rx_job *job)
 {
     const struct qp *qp = job->qp;
@@ -50,9 +58,8 @@ enum drop rx_validate(struct engine *e, struct rx_job *job)
         !qp->selective)
         return DROP_pad_length; /* a map that was not agreed on */
     if (flags & PF_XRCETH) {    /* A14.4: the SRQ must exist in the queue pair's domain */
-        job->srq = e->cfg.srqs ? srq_table_lookup(e->cfg.srqs, p->xrc_srqn) : NULL;
-        if (qp->type != QPT_XRC_RECV || !job->srq || !job->srq->init.xrc ||
-            job->srq->init.xrcd != qp->xrcd)
+        job->srq = xrc_srq_find(e, qp, p->xrc_srqn);
+        if (!job->srq)
             return DROP_xrc_srq_mismatch;
     }
     return DROP_NONE;

@@ -124,7 +124,7 @@ ALWAYS_INLINE unsigned take_turn(struct engine *e, struct qp *qp, struct frame *
     else if (qp->resp.res_pending) {
         if (unlikely(held && qp->req.held))
             return take_held(e, qp, frames, n);
-        if (qp->service == PKT_RC && allow->responses > 1)
+        if (qp_is_reliable(qp) && allow->responses > 1)
             taken = alternate(e, qp, frames, n, allow);
     }
     if (likely(taken))

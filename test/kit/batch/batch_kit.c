@@ -115,6 +115,40 @@ static union gid address(uint8_t number)
     return gid;
 }
 
+static bool is_xrc_target(const struct side *s)
+{
+    return batch_type == QPT_XRC_SEND && s->port.mac[5] == 2;
+}
+
+static struct srq *make_srq(struct side *s, const struct work_queue *wq, uint32_t pd,
+                            _Atomic uint32_t *taken)
+{
+    struct srq_init init = {
+        .wq = *wq, .taken = taken, .pd = pd, .xrc = batch_type == QPT_XRC_SEND, .cq = &s->cq};
+    struct srq *srq;
+    int err;
+
+    srq = srq_create(s->srqs, &init, &err);
+    assert_non_null(srq);
+    return srq;
+}
+
+/* Its keys, WQEs and CQEs are those of the SRQs. */
+static void make_xrc_target(struct side *s, struct qp_init *init)
+{
+    static _Atomic uint32_t unused;
+    struct work_queue empty = init->rq;
+
+    empty.prod = &s->nothing;
+    s->srq = make_srq(s, &init->rq, PD, &s->srq_taken);
+    s->other_srq = make_srq(s, &empty, OTHER_PD, &unused);
+    init->type = QPT_XRC_RECV;
+    init->pd = MEM_PD_NONE;
+    init->send_cq = init->recv_cq = NULL;
+    init->shared = NULL;
+    init->sq = init->rq = (struct work_queue){.prod = &s->nothing};
+}
+
 static void attach_counters(struct side *s)
 {
     for (unsigned i = 0; i < QP_COUNTS && batch_counts != BATCH_COUNTS_NOTHING; i++) {
@@ -162,6 +196,7 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
     assert_int_equal(mr_insert(&s->mrs, &s->mr, 1), 0);
     s->other_memory = zeroed(MEMORY);
     s->other = s->mr;
+    s->other.pd = is_xrc_target(s) ? OTHER_PD : PD;
     s->other.direct = s->other_memory;
     s->other.space = &s->other_copied;
     s->copied.memory = s->memory;
@@ -169,6 +204,7 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
     assert_int_equal(mr_insert(&s->mrs, &s->other, 2), 0);
     c.qps = s->qps = qp_table_create(NULL);
     c.ahs = s->ahs = ah_table_create(NULL);
+    c.srqs = s->srqs = srq_table_create(NULL);
     s->e = engine_create(&c);
     s->ring = zeroed(cq_segment_bytes(cq_size, 1));
     comp_queue_init(&s->cq, s->ring, cq_size, 1);
@@ -188,13 +224,10 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
                                   .size = SLOTS,
                                   .stride = rqe_stride(batch_sges),
                                   .max_sge = batch_sges};
-    if (batch_srq_pd) {
-        struct srq_init shared = {.wq = init.rq, .taken = &s->srq_taken, .pd = batch_srq_pd};
-
-        s->srqs = srq_table_create(NULL);
-        init.srq = s->srq = srq_create(s->srqs, &shared, &err);
-        assert_non_null(s->srq);
-    }
+    if (batch_srq_pd)
+        init.srq = s->srq = make_srq(s, &init.rq, batch_srq_pd, &s->srq_taken);
+    if (is_xrc_target(s))
+        make_xrc_target(s, &init);
     s->qp = qp_create(s->qps, &init, &err);
     assert_non_null(s->qp);
     engine_qp_attach(s->e, s->qp);
@@ -213,10 +246,11 @@ void side_fini(struct side *s)
             address_handle_free(s->ah[i]);
         }
     ah_table_destroy(s->ahs);
-    if (s->srq) {
+    if (s->srq)
         srq_free(s->srq);
-        srq_table_destroy(s->srqs);
-    }
+    if (s->other_srq)
+        srq_free(s->other_srq);
+    srq_table_destroy(s->srqs);
     mr_table_fini(&s->mrs);
     free(s->memory);
     free(s->other_memory);
@@ -227,7 +261,7 @@ void side_fini(struct side *s)
 }
 
 /* Of the attributes those that the type of queue pairs takes. */
-static uint32_t taken(uint32_t mask)
+static uint32_t taken(const struct side *s, uint32_t mask)
 {
     const uint32_t reliable = QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER | QPA_TIMEOUT |
                               QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC,
@@ -235,6 +269,9 @@ static uint32_t taken(uint32_t mask)
 
     if (batch_type == QPT_RC)
         return mask;
+    if (batch_type == QPT_XRC_SEND)
+        return mask & (is_xrc_target(s) ? ~(QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC)
+                                        : ~(QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER));
     if (batch_type == QPT_UC)
         return mask & ~reliable;
     return (mask & ~(reliable | connected)) | (mask & QPA_ACCESS_FLAGS ? QPA_QKEY : 0);
@@ -282,18 +319,18 @@ void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32
     memcpy(av.smac, s->port.mac, 6);
     memcpy(av.dmac, peer->port.mac, 6);
     rc = engine_qp_modify(s->e, s->qp, &a,
-                          taken(QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS), NULL, 5,
-                          1);
+                          taken(s, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS), NULL,
+                          5, 1);
     a.state = QPS_RTR;
     rc |= engine_qp_modify(s->e, s->qp, &a,
-                           taken(QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
-                                 QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER),
+                           taken(s, QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                                        QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER),
                            batch_type == QPT_UD ? NULL : &av, 5, 1);
     a.state = QPS_RTS;
     if (peer->port.mac[5] == 2 || psn % 4) /* some responders stay in RTR */
         rc |= engine_qp_modify(s->e, s->qp, &a,
-                               taken(QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
-                                     QPA_SQ_PSN | QPA_MAX_RD_ATOMIC),
+                               taken(s, QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
+                                            QPA_SQ_PSN | QPA_MAX_RD_ATOMIC),
                                NULL, 5, 1);
     make_handles(s, &av);
     assert_int_equal(rc, 0);

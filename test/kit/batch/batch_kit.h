@@ -21,6 +21,7 @@
 #define IOVA     UINT64_C(0x7000000000)
 #define PD       1
 #define QKEY     0x11223344
+#define OTHER_PD 2 /* XRC: of the second SRQ, and of `other` of the side that has it */
 
 #define ALL_RIGHTS \
     (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_FLUSH_GLOBAL)
@@ -38,10 +39,11 @@ struct side {
     struct qp *qp;
     struct qp_table *qps;
     struct srq_table *srqs;
-    struct srq *srq; /* or NULL */
+    struct srq *srq;       /* or NULL */
+    struct srq *other_srq; /* XRC: without WQEs; or NULL */
     struct ah_table *ahs;
     struct address_handle *ah[2]; /* the peer, as seen from two addresses, for datagrams */
-    _Atomic uint32_t srq_taken;
+    _Atomic uint32_t srq_taken, nothing;
     struct mr_table mrs;
     struct mem_region mr, other; /* the same addresses, and other bytes */
     struct encap_port port;
@@ -62,7 +64,8 @@ struct side {
 
 /* The headers of all that is made from now on; at first HDR_IPV4. */
 extern enum hdr_form batch_form;
-/* The type of queue pairs made from now on: QPT_RC, as at first, QPT_UC or QPT_UD. */
+/* The type of queue pairs made from now on: QPT_RC, as at first, QPT_UC, QPT_UD, or QPT_XRC_SEND:
+ * then that of the second side is QPT_XRC_RECV, and this side has two SRQs. */
 extern uint32_t batch_type;
 /* The protection domain of the SRQ from which queue pairs made from now on receive; 0, as at first:
  * they have none. */

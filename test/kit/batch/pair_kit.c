@@ -82,6 +82,11 @@ static bool has_eight_bytes(uint8_t op)
     return op_is_atomic(op) || op == SQE_ATOMIC_WRITE;
 }
 
+static bool takes_recv(uint8_t op)
+{
+    return op == SQE_SEND || op == SQE_SEND_IMM || op == SQE_WRITE_IMM;
+}
+
 static struct wish wish(const struct ops *ops, struct random *r)
 {
     static const uint32_t lens[] = {0,  1,    7,    8,    8,    8,    9,    16,    511,
@@ -146,6 +151,16 @@ static void post_inline(struct sqe *e, const struct wish *w)
     memcpy(e + 1, &w->to, sizeof(w->to));
 }
 
+/* The SRQ whose domain has the key, or that has WQEs. */
+static uint32_t srq_named(const struct side *b, const struct wish *w)
+{
+    bool other = w->other_from && !takes_recv(w->op);
+
+    if (w->wrong == 12)
+        other = !other;
+    return srq_number(other ? b->other_srq : b->srq) ^ (w->wrong == 13);
+}
+
 void post(struct chain *c, const struct wish *w)
 {
     struct side *s = &c->a;
@@ -199,6 +214,8 @@ void post(struct chain *c, const struct wish *w)
         e->sge = sge[0];
         memset(sge, 0xEE, sizeof(*sge));
     }
+    if (batch_type == QPT_XRC_SEND)
+        e->remote_srqn = srq_named(&c->b, w);
     atomic_store(&s->shared->sq_prod, s->prod);
 }
 
