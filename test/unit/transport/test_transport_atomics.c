@@ -376,6 +376,39 @@ static void test_answer_of_another_kind(void **state)
     answered_by(SQE_CMP_SWP, wrong_and_right);
 }
 
+/* The answer that was saved comes in the place of the first one. */
+static void as_saved(struct chain *c)
+{
+    uint32_t psn = get_be24(c->frames[0].data + AT_BTH_PSN);
+
+    memcpy(c->frames[0].data, saved, AT_BTH + 16 + ICRC_LEN);
+    c->frames[0].len = AT_BTH + 16 + ICRC_LEN;
+    put_be24(c->frames[0].data + AT_BTH_PSN, psn);
+    copy_frame(c, 0, 0, 0);
+}
+
+/* The empty answer to a FLUSH does not complete a READ of some bytes, nor an atomic. */
+static void answered_as_flush(enum sqe_op op)
+{
+    static struct chain pair[2];
+
+    pair_begin(pair);
+    post_both(pair, SQE_FLUSH, 8);
+    exchange(pair, false, NULL);
+    exchange(pair, true, save);
+    post_both(pair, op, 8);
+    exchange(pair, false, NULL);
+    exchange(pair, true, as_saved);
+    assert_int_equal(qp_current_state(pair[0].a.qp), QPS_ERR);
+    pair_end(pair);
+}
+
+static void test_empty_answer(void **state)
+{
+    answered_as_flush(SQE_READ);
+    answered_as_flush(SQE_FETCH_ADD);
+}
+
 static void again_behind(struct chain *c)
 {
     copy_frame(c, 1, 0, 1);
@@ -412,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_address_without_alignment),
         cmocka_unit_test(test_end_of_the_region),
         cmocka_unit_test(test_answer_of_another_kind),
+        cmocka_unit_test(test_empty_answer),
         cmocka_unit_test(test_result_of_a_write),
     };
 
