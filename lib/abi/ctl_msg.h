@@ -29,7 +29,7 @@
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    13
+#define CTL_VERSION    14
 #define CTL_MSG_SIZE   640
 #define CTL_MAX_FDS    18 /* CTL_OPEN's reply */
 #define CTL_NAME_MAX   64

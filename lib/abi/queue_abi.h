@@ -328,6 +328,10 @@ struct doorbells {
     _Atomic uint32_t resume;
     _Atomic uint64_t top;
     _Atomic uint64_t first_mid, first_leaf; /* mid[0] and leaf[0], which are not used */
+    /* Dataplane -> application: changes after a peer's WRITE or atomic has changed the
+     * application's memory, before app_armed is exchanged. A line for each worker: it counts at the
+     * end of each pass of its loop. */
+    CACHE_ALIGNED _Atomic uint32_t writes;
     CACHE_ALIGNED _Atomic uint64_t mid[64];
     CACHE_ALIGNED _Atomic uint64_t leaf[64 * 64];
 };
@@ -381,9 +385,6 @@ struct ctx_shared {
     /* Application -> daemon: its process has forked, so that a child may go on with the context
      * when the process ends (CTL_INHERIT). Relaxed. */
     _Atomic uint32_t forked;
-    /* Dataplane -> application: changes after a peer's WRITE or atomic has changed the
-     * application's memory, before app_armed is exchanged. */
-    _Atomic uint32_t writes;
     /* Dataplane -> application, by doorbell slot: the worker that takes this queue pair's doorbell.
      * Relaxed: a worker that the queue pair has left forwards the doorbell. It is here and not in
      * the queue pair's segment, because an idle queue pair touches nothing of its segment. */

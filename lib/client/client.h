@@ -80,8 +80,8 @@ struct client_idle {
     uint32_t blocking_polls;       /* empty polls to come that sleep */
     uint32_t round_others;         /* empty polls of other queues since a yield was due */
     const struct client_cq *round; /* empty at the last yield; never dereferenced */
-    const struct client *written;  /* where writes was read; never dereferenced */
-    uint32_t writes;               /* when the program looked at its memory last */
+    const struct client *written;  /* where they were read; never dereferenced */
+    uint32_t writes;               /* of all workers, when the program looked at its memory last */
     struct yield_looks yields;
 };
 extern CLIENT_THREAD_LOCAL struct client_idle client_idle;

@@ -80,9 +80,12 @@ static ns_t sleep_limit(void)
  */
 static bool memory_changed(const struct client *c)
 {
-    uint32_t writes = atomic_load_explicit(&c->shared->writes, memory_order_relaxed);
-    bool changed = client_idle.written == c && client_idle.writes != writes;
+    uint32_t writes = 0;
+    bool changed;
 
+    for (uint32_t i = 0; i < c->workers; i++)
+        writes += atomic_load_explicit(&c->shared->worker[i].writes, memory_order_relaxed);
+    changed = client_idle.written == c && client_idle.writes != writes;
     client_idle.written = c;
     client_idle.writes = writes;
     return changed;

@@ -110,7 +110,8 @@ static void count_writes(struct worker *w)
 {
     for (struct worker_ctx *ctx = w->wake_list; ctx; ctx = ctx->wake_next) {
         if (ctx->written)
-            atomic_fetch_add_explicit(&ctx->shared->writes, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&ctx->shared->worker[w->index].writes, 1,
+                                      memory_order_relaxed);
         ctx->written = false;
     }
 }

@@ -4,13 +4,7 @@
 #include <string.h>
 
 #include "lab_internal.h"
-
-static void *zeroed_lines(size_t bytes)
-{
-    void *p = aligned_alloc(CACHE_LINE, round_up(max_of(bytes, (size_t)1), CACHE_LINE));
-
-    return p ? memset(p, 0, round_up(bytes, CACHE_LINE)) : NULL;
-}
+#include "lines.h"
 
 static struct work_queue queue_of(const struct end *e, bool send)
 {
@@ -26,7 +20,7 @@ static struct work_queue queue_of(const struct end *e, bool send)
 static bool make_cq(struct end *e)
 {
     uint32_t size = pow2_at_least(2 * (e->sq_size + e->rq_size));
-    struct cq_shared *shared = zeroed_lines(cq_segment_bytes(size, 1));
+    struct cq_shared *shared = lines_alloc(cq_segment_bytes(size, 1));
 
     if (!shared)
         return false;
@@ -61,7 +55,7 @@ static bool make_qp(struct end *e)
 
 struct end *end_create(struct lab_run *flow, struct site *s, uint32_t sends, uint32_t recvs)
 {
-    struct end *e = zeroed_lines(sizeof(*e));
+    struct end *e = lines_alloc(sizeof(*e));
 
     if (!e)
         return NULL;
@@ -69,9 +63,9 @@ struct end *end_create(struct lab_run *flow, struct site *s, uint32_t sends, uin
     e->site = s;
     e->sq_size = pow2_at_least(sends);
     e->rq_size = pow2_at_least(recvs);
-    e->shared = zeroed_lines(sizeof(*e->shared));
-    e->sq = zeroed_lines((size_t)e->sq_size * sqe_stride(1, 0));
-    e->rq = zeroed_lines((size_t)e->rq_size * rqe_stride(1));
+    e->shared = lines_alloc(sizeof(*e->shared));
+    e->sq = lines_alloc((size_t)e->sq_size * sqe_stride(1, 0));
+    e->rq = lines_alloc((size_t)e->rq_size * rqe_stride(1));
     if (!e->shared || !e->sq || !e->rq || !make_cq(e) || !make_qp(e)) {
         end_free(e);
         return NULL;

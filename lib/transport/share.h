@@ -34,6 +34,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "common.h"
 #include "counter.h"
 #include "qos.h"
 
@@ -61,7 +62,7 @@ TAILQ_HEAD(qp_tx_list, qp);
 
 /** A share of one engine. Its fields are the transport's; any thread may read `spent`. */
 struct share {
-    struct share *parent; /**< NULL: the engine itself */
+    CACHE_ALIGNED struct share *parent; /**< NULL: the engine itself */
     TAILQ_ENTRY(share) link;
     struct share_list *listed; /**< the list of the parent that it is in; or NULL */
     struct share_list sparse;  /**< shares that had no work before; served first */

@@ -82,7 +82,7 @@ static void writes_end_sleeps(void **state)
 {
     struct rings *r = rings_new();
     struct ibv_cq *cq = ibv_cq_ex_to_cq(&r->cq->ex);
-    _Atomic uint32_t *writes = &r->cq->queue.client->shared->writes;
+    _Atomic uint32_t *writes = &r->cq->queue.client->shared->worker[0].writes;
 
     client_idle = (struct client_idle){.blocking_polls = POLLS};
     assert_int_equal(sleeps_of(cq, 6), 6);

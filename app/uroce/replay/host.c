@@ -6,6 +6,7 @@
 
 #include "entropy.h"
 #include "host.h"
+#include "lines.h"
 
 #define CQ_SIZE           16384u
 #define MTU_CODE_MAX      5
@@ -63,11 +64,11 @@ void host_choose_flow_label(struct address_vector *av, const struct rec *rec, ui
 
 static void *alloc_segment(size_t bytes)
 {
-    void *p = aligned_alloc(CACHE_LINE, round_up(bytes, CACHE_LINE));
+    void *p = lines_alloc(bytes);
 
     if (p == NULL)
         replay_grow(NULL, SIZE_MAX); /* prints a message and exits */
-    return memset(p, 0, round_up(bytes, CACHE_LINE));
+    return p;
 }
 
 static struct work_queue make_ring(uint8_t *bytes, _Atomic uint32_t *prod, uint32_t size,

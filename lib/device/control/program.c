@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "control/device_state.h"
+#include "lines.h"
 
 struct program_user {
     LIST_ENTRY(program_user) link;
@@ -44,7 +45,7 @@ static struct program_user *user_get(struct device *d, uid_t uid)
     LIST_FOREACH(u, &d->program_users, link)
     if (u->uid == uid)
         return u;
-    u = calloc(1, sizeof(*u) + shares_bytes(d));
+    u = lines_alloc(sizeof(*u) + shares_bytes(d));
     if (!u)
         return NULL;
     u->uid = uid;
@@ -74,7 +75,7 @@ struct device_program *program_get(struct device *d, const struct ucred *peer)
     if (p->pid == peer->pid)
         break;
     if (!p) {
-        p = calloc(1, sizeof(*p) + shares_bytes(d));
+        p = lines_alloc(sizeof(*p) + shares_bytes(d));
         if (!p) {
             user_put(u);
             return NULL;

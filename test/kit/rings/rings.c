@@ -38,7 +38,7 @@ static void make_qp(struct rings *r)
     q->client = &r->client;
     q->max_inline = RINGS_INLINE;
     q->doorbells = r->client.shared->worker;
-    q->workers = 1;
+    q->workers = r->client.workers = 1;
     q->wake_fd = r->client.wake_fd;
     q->db_slot = 5;
     q->qpn = RINGS_QPN;

@@ -575,20 +575,21 @@ static void test_tells_applications(void **state)
     stop();
 }
 
-/* A peer's WRITE completes nothing for the program whose memory it changes; a thread of that program
- * may sleep in a poll, and looks at the memory between two polls. */
+/* A peer's WRITE completes nothing for the program whose memory it changes; a thread of that
+ * program may sleep in a poll, and looks at the memory between two polls. */
 static void test_write_wakes_a_poller(void **state)
 {
     const struct pktio_sim_config config = {0};
     uint32_t writes;
 
     start(1, &config, 0);
-    writes = atomic_load(&told(1)->writes);
+    writes = atomic_load(&told(1)->worker[0].writes);
     atomic_store(&told(1)->app_armed, 1);
     message_while_polling();
-    assert_int_not_equal(atomic_load(&told(1)->writes), writes);
+    assert_int_not_equal(atomic_load(&told(1)->worker[0].writes), writes);
     assert_int_equal(atomic_load(&told(1)->app_armed), 0);
-    assert_int_equal(atomic_load(&told(0)->writes), 0); /* it has written, and nothing was written to it */
+    assert_int_equal(atomic_load(&told(0)->worker[0].writes),
+                     0); /* it has written, and nothing was written to it */
     stop();
 }
 
