@@ -26,7 +26,7 @@ static void put_conn(const struct cm_event *event, struct ctl_cm_conn *c)
         memcpy(c->private_data, event->private.data, c->private_len);
 }
 
-static void refuse(struct rnic *r, const struct cm_event *event)
+static void refuse(struct rnic *r, const struct cm_event *event, uint16_t reason)
 {
     struct cm_private none = {0};
 
@@ -34,8 +34,20 @@ static void refuse(struct rnic *r, const struct cm_event *event)
         cm_sidr_reply(event->id, &(struct cm_sidr_answer){.status = CM_SIDR_REJECTED},
                       r->config.clock());
     else
-        cm_reject(event->id, CM_REJ_NO_RESOURCES, none, none, r->config.clock());
+        cm_reject(event->id, reason, none, none, r->config.clock());
     cm_id_destroy(event->id, r->config.clock());
+}
+
+static uint8_t requested_type(const struct cm_event *event)
+{
+    return event->type == CM_EVENT_SIDR_REQUEST ? CM_QP_UD : event->conn.qp_type;
+}
+
+/* A program makes queue pairs of its id's type. One that gets a request of another type can only
+ * fail to accept it, and may end by that. */
+static bool is_of_type(const struct cm_object *listener, const struct cm_event *event)
+{
+    return !listener->qp_type || listener->qp_type == requested_type(event);
 }
 
 /* The id of a request belongs to the listener's program. */
@@ -56,7 +68,7 @@ static struct cm_object *request_object(struct rnic *r, const struct cm_event *e
     o->tos = listener->tos;
     o->ack_timeout = listener->ack_timeout;
     o->has_ack_timeout = listener->has_ack_timeout;
-    o->qp_type = event->type == CM_EVENT_SIDR_REQUEST ? CM_QP_UD : event->conn.qp_type;
+    o->qp_type = requested_type(event);
     o->device = r->device[path->port];
     o->sgid_index = path->sgid_index;
     o->dgid = path->dgid;
@@ -71,9 +83,13 @@ static void report_request(struct rnic *r, const struct cm_event *event)
     struct cm_object *listener = cm_id_owner(event->listener), *o;
     struct cm_record *record;
 
+    if (!is_of_type(listener, event)) {
+        refuse(r, event, CM_REJ_INVALID_TRANSPORT);
+        return;
+    }
     o = request_object(r, event);
     if (!o) {
-        refuse(r, event);
+        refuse(r, event, CM_REJ_NO_RESOURCES);
         return;
     }
     record = cm_record_new(listener, CTL_CM_CONNECT_REQUEST, 0);
