@@ -78,6 +78,18 @@ static struct cm_object *request_object(struct rnic *r, const struct cm_event *e
     return o;
 }
 
+/* Whether packets may get back to where a request says that it comes from. A program could only
+ * fail to accept one that cannot be answered. */
+static bool has_way_back(struct rnic *r, const struct cm_event *event)
+{
+    const struct cm_path *path = cm_id_path(event->id);
+    struct device *d = r->device[path->port];
+    struct net_path net;
+    int err = net_resolve(d, &d->gids.entry[path->sgid_index], &path->dgid, &net);
+
+    return !err || err == -EINPROGRESS;
+}
+
 static void report_request(struct rnic *r, const struct cm_event *event)
 {
     struct cm_object *listener = cm_id_owner(event->listener), *o;
@@ -85,6 +97,10 @@ static void report_request(struct rnic *r, const struct cm_event *event)
 
     if (!is_of_type(listener, event)) {
         refuse(r, event, CM_REJ_INVALID_TRANSPORT);
+        return;
+    }
+    if (!has_way_back(r, event)) {
+        refuse(r, event, CM_REJ_INVALID_GID); /* which goes nowhere, too */
         return;
     }
     o = request_object(r, event);

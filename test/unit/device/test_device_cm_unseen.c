@@ -86,6 +86,23 @@ static void put_addresses(uint8_t *mad, enum cm_message message, const struct cm
     ip_cm_build(cm_msg_private_room(mad, message), &ip);
 }
 
+static void req_from(struct sides *t, const char *source, uint32_t number)
+{
+    struct cm_path way = way_from(t, source);
+    uint8_t mad[MAD_LEN];
+
+    cm_msg_init(mad, CM_REQ, number);
+    cm_msg_set(mad, CM_REQ_local_comm_id, number);
+    cm_msg_set(mad, CM_REQ_local_qpn, number);
+    cm_msg_set(mad, CM_REQ_service_id, ip_cm_service_id(IP_CM_PS_IB, SIDES_PORT));
+    cm_msg_set(mad, CM_REQ_path_mtu, 1);
+    cm_msg_set_bytes(mad, CM_REQ_primary_local_gid, way.dgid.raw, sizeof(way.dgid.raw));
+    cm_msg_set_bytes(mad, CM_REQ_primary_remote_gid, way.sgid.raw, sizeof(way.sgid.raw));
+    put_addresses(mad, CM_REQ, &way);
+    cm_host_rx(t->r, &way, mad, MAD_LEN);
+    sides_run(t);
+}
+
 static void sidr_req_from(struct sides *t, const char *source, uint32_t number)
 {
     struct cm_path way = way_from(t, source);
@@ -110,12 +127,28 @@ static void test_datagram(void **state)
     assert_int_equal(cm_counters(t->r->cm.manager)->tx[CM_SIDR_REP], 1);
 }
 
+/* Nothing leads to the source that a forged packet names. */
+static void test_no_way_back(void **state)
+{
+    static const char *const sources[] = {"192.0.2.1", "255.255.255.255", "0.0.0.0"};
+    struct sides *t = *state;
+
+    listen_for(&t->b, IP_CM_PS_IB, CM_QP_RC);
+    for (uint32_t i = 0; i < ARRAY_SIZE(sources); i++) {
+        req_from(t, sources[i], 1 + i);
+        side_no_event(&t->b);
+    }
+    req_from(t, "127.0.0.1", 100);
+    side_event(&t->b, CTL_CM_CONNECT_REQUEST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_type, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_type_of_another, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_datagram, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_no_way_back, sides_setup, sides_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
