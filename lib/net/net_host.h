@@ -57,8 +57,9 @@ struct net_quote {
 struct net_host_ops {
     /* Sends a whole Ethernet frame (tag and all); it is copied before this returns. */
     void (*send)(void *ctx, const uint8_t *frame, uint32_t len);
-    /* A net_host_resolve that returned -EINPROGRESS for this next hop would now succeed or fail. */
-    void (*resolved)(void *ctx, const union gid *next_hop, uint16_t vlan);
+    /* A net_host_resolve that returned -EINPROGRESS for this next hop would now succeed (found) or
+     * fail; or, when the hop has made room for another, begin again. */
+    void (*resolved)(void *ctx, const union gid *next_hop, uint16_t vlan, bool found);
     /* A neighbour has another MAC than before. The host learns of it by an announcement, or by a
      * request that net_host_resolve sends; so callers resolve paths in use again from time to time.
      */

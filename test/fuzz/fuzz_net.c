@@ -138,7 +138,7 @@ static void on_send(void *ctx, const uint8_t *frame, uint32_t len)
     free(copy);
 }
 
-static void on_resolved(void *ctx, const union gid *next_hop, uint16_t v)
+static void on_resolved(void *ctx, const union gid *next_hop, uint16_t v, bool found)
 {
     struct fuzz *f = ctx;
     struct net_path path;
@@ -151,7 +151,7 @@ static void on_resolved(void *ctx, const union gid *next_hop, uint16_t v)
 static void on_moved(void *ctx, const union gid *next_hop, uint16_t v, const uint8_t mac[6])
 {
     REQUIRE(!(mac[0] & 1));
-    on_resolved(ctx, next_hop, v);
+    on_resolved(ctx, next_hop, v, true);
 }
 
 static void on_state(void *ctx, const struct net_address *a, enum net_address_state state)

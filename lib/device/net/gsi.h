@@ -69,7 +69,10 @@ void gsi_path_of(const struct device *d, const struct address_vector *av, struct
 int gsi_register(struct rnic *r, uint8_t mgmt_class, const struct gsi_handler *handler);
 void gsi_unregister(struct rnic *r, uint8_t mgmt_class);
 
-/* Neighbours have been resolved, or were given up; or the worker may have room again. */
+/* A neighbour has been found, or was given up: net_host_ops.resolved. Sends nothing yet. */
+void gsi_note_hop(struct device *d, const union gid *next_hop, uint16_t vlan, bool found);
+
+/* Sends what gsi_note_hop() has noted; or the worker may have room again. */
 void gsi_send_waiting(struct device *d);
 
 /* ---- gsi_local.c ---- */

@@ -15,8 +15,18 @@
 #define WAITING_MAX 1024
 #define OPCODE_MAD  OPCODE(PKT_UD, OP_SEND_ONLY)
 
+/* What a MAD waits for; LOST: it has waited for a neighbour that was given up. */
+enum wait {
+    WAIT_ROOM,
+    WAIT_HOP,
+    WAIT_FOUND,
+    WAIT_LOST,
+};
+
 struct gsi_waiting {
     TAILQ_ENTRY(gsi_waiting) link;
+    enum wait wait;
+    union gid next_hop; /* WAIT_HOP */
     struct cm_path path;
     uint8_t mad[MAD_LEN];
 };
@@ -81,7 +91,8 @@ static bool send_frame(struct device *d, const struct address_vector *av, const 
 
 /* 0; -EINPROGRESS: the next hop is being resolved; -ENOBUFS: the worker has no room now; or another
  * negative errno. */
-static int try_send(struct device *d, const struct cm_path *path, const uint8_t *mad)
+static int try_send(struct device *d, const struct cm_path *path, const uint8_t *mad,
+                    union gid *next_hop)
 {
     struct ah_attr attr = {.is_global = 1,
                            .port_num = 1,
@@ -91,11 +102,12 @@ static int try_send(struct device *d, const struct cm_path *path, const uint8_t 
                            .traffic_class = path->traffic_class,
                            .hop_limit = path->hop_limit};
     struct address_vector av;
-    uint32_t mtu;
+    struct net_path net = {.mtu = 0};
     int err;
 
     memcpy(attr.dgid, path->dgid.raw, sizeof(attr.dgid));
-    err = device_resolve(d, &attr, &av, &mtu);
+    err = device_resolve_path(d, &attr, &av, &net);
+    *next_hop = net.next_hop;
     if (!err && (!gid_eq(&av.sgid, &path->sgid) || av.vlan != path->vlan))
         err = -EADDRNOTAVAIL; /* the address has gone, and another has its entry */
     if (!err && !send_frame(d, &av, mad))
@@ -105,7 +117,8 @@ static int try_send(struct device *d, const struct cm_path *path, const uint8_t 
 
 /* For the next hop, or for room. Answers to senders that do not exist may fill the list, and wait
  * for seconds; what is for a host that does exist does not. So the oldest one makes room. */
-static void wait_to_send(struct device *d, const struct cm_path *path, const uint8_t *mad)
+static void wait_to_send(struct device *d, const struct cm_path *path, const uint8_t *mad,
+                         enum wait wait, const union gid *next_hop)
 {
     struct gsi_waiting *w = malloc(sizeof(*w));
 
@@ -116,6 +129,8 @@ static void wait_to_send(struct device *d, const struct cm_path *path, const uin
     if (d->gsi.waiting_count == WAITING_MAX)
         forget(&d->gsi, TAILQ_FIRST(&d->gsi.waiting));
     w->path = *path;
+    w->wait = wait;
+    w->next_hop = *next_hop;
     memcpy(w->mad, mad, MAD_LEN);
     TAILQ_INSERT_TAIL(&d->gsi.waiting, w, link);
     d->gsi.waiting_count++;
@@ -123,13 +138,36 @@ static void wait_to_send(struct device *d, const struct cm_path *path, const uin
 
 void gsi_send(struct device *d, const struct cm_path *path, const uint8_t *mad)
 {
-    int err = d->gsi.is_full ? -ENOBUFS : try_send(d, path, mad);
+    union gid next_hop = {0};
+    int err = d->gsi.is_full ? -ENOBUFS : try_send(d, path, mad, &next_hop);
 
     d->gsi.is_full = err == -ENOBUFS;
     if (err == -EINPROGRESS || err == -ENOBUFS)
-        wait_to_send(d, path, mad);
+        wait_to_send(d, path, mad, err == -ENOBUFS ? WAIT_ROOM : WAIT_HOP, &next_hop);
     else if (err)
         d->gsi.tx_unreachable++;
+}
+
+void gsi_note_hop(struct device *d, const union gid *next_hop, uint16_t vlan, bool found)
+{
+    struct gsi_waiting *w;
+
+    TAILQ_FOREACH (w, &d->gsi.waiting, link)
+        if (w->wait == WAIT_HOP && w->path.vlan == vlan && gid_eq(&w->next_hop, next_hop))
+            w->wait = found ? WAIT_FOUND : WAIT_LOST;
+}
+
+/* One whose neighbour was given up does not ask for it again: in a flood of forged requests each
+ * would take the place of another neighbour's request, whose MADs did the same. */
+static int send_or_lose(struct device *d, struct gsi_waiting *w)
+{
+    int err = w->wait == WAIT_LOST ? -EHOSTUNREACH : try_send(d, &w->path, w->mad, &w->next_hop);
+
+    if (err == -EINPROGRESS)
+        w->wait = WAIT_HOP;
+    else if (err == -ENOBUFS)
+        w->wait = WAIT_ROOM;
+    return err;
 }
 
 void gsi_send_waiting(struct device *d)
@@ -138,7 +176,7 @@ void gsi_send_waiting(struct device *d)
 
     d->gsi.is_full = false;
     for (w = TAILQ_FIRST(&d->gsi.waiting); w; w = next) {
-        int err = try_send(d, &w->path, w->mad);
+        int err = w->wait == WAIT_HOP ? -EINPROGRESS : send_or_lose(d, w);
 
         next = TAILQ_NEXT(w, link);
         d->gsi.is_full = err == -ENOBUFS;

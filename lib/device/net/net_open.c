@@ -21,9 +21,12 @@ static void on_send(void *ctx, const uint8_t *frame, uint32_t len)
     worker_kick(d->port[0]->worker);
 }
 
-static void on_resolved(void *ctx, const union gid *next_hop, uint16_t vlan)
+static void on_resolved(void *ctx, const union gid *next_hop, uint16_t vlan, bool found)
 {
-    ((struct device *)ctx)->net.resolved = true;
+    struct device *d = ctx;
+
+    gsi_note_hop(d, next_hop, vlan, found);
+    d->net.resolved = true;
 }
 
 static void on_moved(void *ctx, const union gid *next_hop, uint16_t vlan, const uint8_t mac[6])

@@ -23,12 +23,11 @@ static uint8_t hop_limit(const struct ah_attr *attr, const struct gid_entry *sou
                                                                 : attr->hop_limit;
 }
 
-int device_resolve(struct device *d, const struct ah_attr *attr, struct address_vector *av,
-                   uint32_t *mtu)
+int device_resolve_path(struct device *d, const struct ah_attr *attr, struct address_vector *av,
+                        struct net_path *path)
 {
     const struct gid_entry *source;
     struct encap_template probe;
-    struct net_path path;
     int err;
 
     *av = (struct address_vector){0};
@@ -53,10 +52,20 @@ int device_resolve(struct device *d, const struct ah_attr *attr, struct address_
     av->flow_label = attr->flow_label & 0xFFFFF;
     if (encap_template_make(&probe, av))
         return -EINVAL;
-    err = net_resolve(d, source, &av->dgid, &path);
+    err = net_resolve(d, source, &av->dgid, path);
     if (err)
         return err;
-    memcpy(av->dmac, path.mac, sizeof(av->dmac));
-    *mtu = path.mtu;
+    memcpy(av->dmac, path->mac, sizeof(av->dmac));
     return 0;
+}
+
+int device_resolve(struct device *d, const struct ah_attr *attr, struct address_vector *av,
+                   uint32_t *mtu)
+{
+    struct net_path path;
+    int err = device_resolve_path(d, attr, av, &path);
+
+    if (!err)
+        *mtu = path.mtu;
+    return err;
 }

@@ -7,6 +7,7 @@
 #include "qp_attr.h"
 
 struct device;
+struct net_path;
 
 /*
  * Makes an address vector from which packets can be built, and returns the MTU of the path. 0,
@@ -14,5 +15,9 @@ struct device;
  */
 int device_resolve(struct device *d, const struct ah_attr *attr, struct address_vector *av,
                    uint32_t *mtu);
+
+/* The same, with the path: its next hop is set, if the result is -EINPROGRESS, too. */
+int device_resolve_path(struct device *d, const struct ah_attr *attr, struct address_vector *av,
+                        struct net_path *path);
 
 #endif

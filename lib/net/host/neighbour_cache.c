@@ -130,7 +130,7 @@ static void report_change(struct neighbour_cache *c, const struct cached_neighbo
     if (mac && was->has_mac && memcmp(was->mac, mac, 6))
         ops->moved(c->port->cfg.ctx, &was->addr, was->vlan, mac);
     if (was->waited)
-        ops->resolved(c->port->cfg.ctx, &was->addr, was->vlan);
+        ops->resolved(c->port->cfg.ctx, &was->addr, was->vlan, mac);
 }
 
 static void set_mac(struct neighbour_cache *c, struct cached_neighbour *e, const uint8_t mac[6],

@@ -33,7 +33,7 @@ static void on_retry(void *ctx)
 static int setup(void **state)
 {
     struct pktio_sim_config sc = {.seed = 1, .mac = {{2, 0, 0, 0, 0, 3}, {2, 0, 0, 0, 0, 4}}};
-    struct port_address a = {.prefix = 24, .vlan = VLAN_NONE};
+    struct port_address a = {.prefix = 16, .vlan = VLAN_NONE};
     struct port_config pc = {.address = &a, .addresses = 1};
     struct test *t = calloc(1, sizeof(*t));
     struct pktio *end[2];
@@ -130,17 +130,23 @@ static void arp_reply(struct test *t, uint8_t n)
     give(t, arp, sizeof(arp));
 }
 
-static void send_to(struct test *t, uint8_t n)
+/* 10.0.NET.n. */
+static void send_to_net(struct test *t, uint8_t net, uint8_t n)
 {
     const struct gid_entry *e = &t->d->gids.entry[v2_entry(t->d)];
     struct cm_path path = {.sgid = e->gid,
-                           .dgid = gid_from_ipv4((const uint8_t[4]){10, 0, 1, n}),
+                           .dgid = gid_from_ipv4((const uint8_t[4]){10, 0, net, n}),
                            .port = 1,
                            .vlan = VLAN_NONE,
                            .port_num = 1,
                            .sgid_index = (uint8_t)v2_entry(t->d)};
 
     gsi_send(t->d, &path, (const uint8_t[MAD_LEN]){0});
+}
+
+static void send_to(struct test *t, uint8_t n)
+{
+    send_to_net(t, 1, n);
 }
 
 /* What waits for a host that does not exist leaves room for those that do. */
@@ -158,6 +164,27 @@ static void test_waiting(void **state)
     arp_reply(t, 2);
     assert_int_equal(g->tx, 1);
     assert_int_equal(g->waiting_count, WAITING_MAX - 1);
+}
+
+/* Answers to forged sources ask for the neighbour once: one that is given up for another is not
+ * asked for again, which would take the place of a third. */
+static void test_forged_sources(void **state)
+{
+    struct test *t = *state;
+    const struct net_counters *c = net_host_counters(t->d->net.host);
+    unsigned sources = NET_NEIGHBOUR_MAX + 200;
+    uint64_t before;
+
+    send_to(t, 2); /* a host that exists has one of the places */
+    arp_reply(t, 2);
+    before = c->arp_tx;
+    for (unsigned i = 0; i < sources; i++) {
+        send_to_net(t, (uint8_t)(2 + i / 250), (uint8_t)(1 + i % 250));
+        net_apply_changes(t->d);
+    }
+    assert_int_equal(c->arp_tx - before, sources);
+    assert_int_equal(t->d->gsi.waiting_count, NET_NEIGHBOUR_MAX - 1);
+    assert_int_equal(t->d->gsi.tx_unreachable, 201);
 }
 
 /* A packet from a multicast address has no answer, which many hosts would get. */
@@ -292,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_waiting, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_forged_sources, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sources, setup, teardown),
         cmocka_unit_test_setup_teardown(test_qkeys, setup, teardown),
         cmocka_unit_test_setup_teardown(test_classes, setup, teardown),

@@ -32,7 +32,7 @@ static void on_send(void *ctx, const uint8_t *frame, uint32_t len)
     printf("\n");
 }
 
-static void on_resolved(void *ctx, const union gid *next_hop, uint16_t vlan)
+static void on_resolved(void *ctx, const union gid *next_hop, uint16_t vlan, bool found)
 {
     printf("resolved\n");
 }
