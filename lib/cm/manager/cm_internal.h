@@ -127,13 +127,14 @@ void cm_remote_add_peer(struct cm_id *id);
 void cm_remote_remove_id(struct cm_id *id);
 void cm_remote_remove_qpn(struct cm_id *id);
 void cm_remote_remove_peer(struct cm_id *id);
-struct cm_id *cm_remote_find_id(const struct cm *cm, const union gid *peer, uint64_t ca_guid,
+/* Of the host that the way leads to. */
+struct cm_id *cm_remote_find_id(const struct cm *cm, const struct cm_path *way, uint64_t ca_guid,
                                 uint32_t comm_id);
-struct cm_id *cm_remote_find_qpn(const struct cm *cm, const union gid *peer, uint64_t ca_guid,
+struct cm_id *cm_remote_find_qpn(const struct cm *cm, const struct cm_path *way, uint64_t ca_guid,
                                  uint32_t qpn);
 /* An id that connects peer to peer; both may be this manager's, and a REQ is for the other one. */
-struct cm_id *cm_remote_find_peer(const struct cm *cm, const union gid *peer, uint64_t service_id,
-                                  uint32_t not_this);
+struct cm_id *cm_remote_find_peer(const struct cm *cm, const struct cm_path *way,
+                                  uint64_t service_id, uint32_t not_this);
 
 /* ---- cm_ports.c ---- */
 

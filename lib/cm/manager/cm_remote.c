@@ -22,6 +22,14 @@ static uint64_t hash_of(const struct cm *cm, enum key_kind kind, const union gid
     return cm_hash_of(cm->config.secret, key, ARRAY_SIZE(key));
 }
 
+/* Whether the id's packets go where the way comes from: the same address on another network is
+ * another host. */
+static bool is_of(const struct cm_id *id, const struct cm_path *way)
+{
+    return gid_eq(&id->path.dgid, &way->dgid) && id->path.port == way->port &&
+           id->path.vlan == way->vlan;
+}
+
 void cm_remote_add_id(struct cm_id *id)
 {
     cm_hash_add(
@@ -56,45 +64,43 @@ void cm_remote_remove_peer(struct cm_id *id)
     cm_hash_remove(&id->cm->by_service, &id->by_service);
 }
 
-struct cm_id *cm_remote_find_id(const struct cm *cm, const union gid *peer, uint64_t ca_guid,
+struct cm_id *cm_remote_find_id(const struct cm *cm, const struct cm_path *way, uint64_t ca_guid,
                                 uint32_t comm_id)
 {
-    uint64_t hash = hash_of(cm, KEY_COMM_ID, peer, ca_guid, comm_id);
+    uint64_t hash = hash_of(cm, KEY_COMM_ID, &way->dgid, ca_guid, comm_id);
 
     for (struct cm_hash_node *n = cm_hash_first(&cm->by_remote_id, hash); n; n = cm_hash_next(n)) {
         struct cm_id *id = container_of(n, struct cm_id, by_remote_id);
 
-        if (id->remote_comm_id == comm_id && id->remote_ca_guid == ca_guid &&
-            gid_eq(&id->path.dgid, peer))
+        if (id->remote_comm_id == comm_id && id->remote_ca_guid == ca_guid && is_of(id, way))
             return id;
     }
     return NULL;
 }
 
-struct cm_id *cm_remote_find_qpn(const struct cm *cm, const union gid *peer, uint64_t ca_guid,
+struct cm_id *cm_remote_find_qpn(const struct cm *cm, const struct cm_path *way, uint64_t ca_guid,
                                  uint32_t qpn)
 {
-    uint64_t hash = hash_of(cm, KEY_QPN, peer, ca_guid, qpn);
+    uint64_t hash = hash_of(cm, KEY_QPN, &way->dgid, ca_guid, qpn);
 
     for (struct cm_hash_node *n = cm_hash_first(&cm->by_remote_qpn, hash); n; n = cm_hash_next(n)) {
         struct cm_id *id = container_of(n, struct cm_id, by_remote_qpn);
 
-        if (id->remote_qpn == qpn && id->remote_ca_guid == ca_guid && gid_eq(&id->path.dgid, peer))
+        if (id->remote_qpn == qpn && id->remote_ca_guid == ca_guid && is_of(id, way))
             return id;
     }
     return NULL;
 }
 
-struct cm_id *cm_remote_find_peer(const struct cm *cm, const union gid *peer, uint64_t service_id,
-                                  uint32_t not_this)
+struct cm_id *cm_remote_find_peer(const struct cm *cm, const struct cm_path *way,
+                                  uint64_t service_id, uint32_t not_this)
 {
-    uint64_t hash = hash_of(cm, KEY_SERVICE, peer, service_id, 0);
+    uint64_t hash = hash_of(cm, KEY_SERVICE, &way->dgid, service_id, 0);
 
     for (struct cm_hash_node *n = cm_hash_first(&cm->by_service, hash); n; n = cm_hash_next(n)) {
         struct cm_id *id = container_of(n, struct cm_id, by_service);
 
-        if (id->service_id == service_id && gid_eq(&id->path.dgid, peer) &&
-            id->local_comm_id != not_this)
+        if (id->service_id == service_id && is_of(id, way) && id->local_comm_id != not_this)
             return id;
     }
     return NULL;

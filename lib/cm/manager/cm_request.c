@@ -98,7 +98,7 @@ static bool peer_is_active(const struct cm_id *id, const struct cm_msg *msg)
 /* A REQ for a connection that this end asks for, too. */
 static bool is_peers(struct cm *cm, const struct request *r, ns_t now)
 {
-    struct cm_id *id = cm_remote_find_peer(cm, &r->way->dgid, r->service_id,
+    struct cm_id *id = cm_remote_find_peer(cm, r->way, r->service_id,
                                            (uint32_t)cm_msg_get(r->msg, CM_REQ_local_comm_id));
 
     if (!id)
@@ -117,15 +117,14 @@ static bool is_peers(struct cm *cm, const struct request *r, ns_t now)
 static bool is_known(struct cm *cm, const struct request *r, ns_t now)
 {
     uint64_t guid = cm_msg_get(r->msg, CM_REQ_local_ca_guid);
-    struct cm_id *id = cm_remote_find_id(cm, &r->way->dgid, guid,
-                                         (uint32_t)cm_msg_get(r->msg, CM_REQ_local_comm_id));
+    struct cm_id *id =
+        cm_remote_find_id(cm, r->way, guid, (uint32_t)cm_msg_get(r->msg, CM_REQ_local_comm_id));
 
     if (id) {
         cm_step(id, CM_IN_RX_REQ, r->msg, now);
         return true;
     }
-    id =
-        cm_remote_find_qpn(cm, &r->way->dgid, guid, (uint32_t)cm_msg_get(r->msg, CM_REQ_local_qpn));
+    id = cm_remote_find_qpn(cm, r->way, guid, (uint32_t)cm_msg_get(r->msg, CM_REQ_local_qpn));
     if (!id || cm_ids_give_up(id))
         return false;
     reject(cm, r, CM_REJ_STALE_CONNECTION);
@@ -184,7 +183,7 @@ void cm_rx_sidr_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad
     struct request r = {
         .way = way, .mad = mad, .msg = msg, .service_id = cm_msg_get(msg, CM_SIDR_REQ_service_id)};
     uint32_t request_id = (uint32_t)cm_msg_get(msg, CM_SIDR_REQ_request_id);
-    struct cm_id *id = cm_remote_find_id(cm, &way->dgid, SIDR_GUID, request_id), *listener;
+    struct cm_id *id = cm_remote_find_id(cm, way, SIDR_GUID, request_id), *listener;
 
     if (id) {
         cm_step(id, CM_IN_RX_SIDR_REQ, msg, now);

@@ -74,7 +74,7 @@ static struct cm_id *find_timed_out(const struct received *r)
 
     if (cm_msg_get(&r->msg, CM_REJ_info_length) < 8)
         return NULL;
-    id = cm_remote_find_id(r->cm, &r->way->dgid, get_be64(cm_msg_bytes(&r->msg, CM_REJ_info)),
+    id = cm_remote_find_id(r->cm, r->way, get_be64(cm_msg_bytes(&r->msg, CM_REJ_info)),
                            comm_id(r, CM_REJ_local_comm_id));
     return id && (!ours || ours == id->local_comm_id) ? id : NULL;
 }
@@ -108,7 +108,7 @@ static void rx_rep(const struct received *r)
         cm_send_rej(r->cm, r->way, r->mad, &r->msg, CM_REJ_INVALID_COMM_ID, (struct cm_private){0});
         return;
     }
-    other = cm_remote_find_qpn(r->cm, &r->way->dgid, cm_msg_get(&r->msg, CM_REP_local_ca_guid),
+    other = cm_remote_find_qpn(r->cm, r->way, cm_msg_get(&r->msg, CM_REP_local_ca_guid),
                                cm_rep_qpn(id, &r->msg));
     if (!other || other == id || cm_cell(id, CM_IN_RX_REP) != CM_DO_rep || cm_ids_give_up(other)) {
         step(r, id, CM_IN_RX_REP);

@@ -778,6 +778,37 @@ static void test_others_claims(void **state)
     cm_kit_free(k);
 }
 
+/* The peer's address, CA GUID and queue pair, in another VLAN or at another port: another host. */
+static void test_another_network(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct cm_kit *k = cm_kit_new(NULL);
+        struct cm_path way = cm_kit_path(k, 1, 0);
+        struct cm_id *active, *passive;
+        uint8_t mad[MAD_LEN];
+
+        cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+        active = cm_kit_connect(k, 0, 1, PORT);
+        memcpy(mad, k->node[0].sent[0].mad, sizeof(mad));
+        cm_kit_deliver(k);
+        passive = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
+        assert_int_equal(cm_kit_accept(k, passive, PASSIVE_QPN), 0);
+        cm_kit_deliver(k);
+        assert_int_equal(cm_establish(active, none, k->now), 0);
+        cm_kit_deliver(k);
+        if (i)
+            way.port++;
+        else
+            way.vlan = 7;
+        cm_msg_set(mad, CM_REQ_local_comm_id, 0x77);
+        cm_rx(k->node[1].cm, &way, mad, sizeof(mad), k->now);
+        assert_int_equal(state_of(passive), CM_ESTABLISHED);
+        assert_int_equal(cm_counters(k->node[1].cm)->stale, 0);
+        assert_int_equal(cm_kit_count(k, 1, CM_EVENT_CONNECT_REQUEST), 2);
+        cm_kit_free(k);
+    }
+}
+
 /* A connection that only lingers, for its DREQ was lost, does not keep the peer's queue pair from
  * the next one. */
 static void test_lingering_is_not_stale(void **state)
@@ -941,6 +972,7 @@ int main(void)
         cmocka_unit_test(test_stale_connection),
         cmocka_unit_test(test_stale_by_response),
         cmocka_unit_test(test_others_claims),
+        cmocka_unit_test(test_another_network),
         cmocka_unit_test(test_lingering_is_not_stale),
         cmocka_unit_test(test_own_listener),
         cmocka_unit_test(test_own_peer),
