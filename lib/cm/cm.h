@@ -50,8 +50,8 @@ struct cm_config {
     uint32_t max_ids;   /**< of all kinds, at most and by default 2^17 */
     uint32_t half_open; /**< connections that a listener's requests are being made, default 1024 */
     uint32_t backlog;   /**< the largest backlog, and what 0 means in cm_listen(), default 1024 */
-    uint32_t answers;   /**< to messages of no connection, of a port: at once, and in a second;
-                             default 4096 */
+    uint32_t answers;   /**< to messages of no connection and to repeated REQs, of a port: at once,
+                             and in a second; default 4096 */
     uint16_t first_port, last_port; /**< port numbers that are given, default 32768 to 60999 */
 };
 

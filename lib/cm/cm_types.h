@@ -184,7 +184,7 @@ struct cm_event {
     X(ids_full, "requests dropped: no id was free")                                               \
     X(numbers_refused, "port numbers not given: the user has as many as it may")                  \
     X(reclaimed, "ids given up before their time, to make room for others")                       \
-    X(answers_limited, "messages of no connection that were not answered: too many of the port")  \
+    X(answers_limited, "messages of no connection and repeated REQs not answered: too many")      \
     X(repetitions_limited, "REPs not sent again: too many to an address that may not have asked") \
     X(gsi_answered, "MADs of other kinds that were answered with a status")                       \
     X(gsi_taken, "MADs of other classes that the class's handler took")

@@ -113,6 +113,15 @@ static bool is_peers(struct cm *cm, const struct request *r, ns_t now)
     return true;
 }
 
+/* Answers a repeated REQ, which may be forged like the first one. */
+static void repeat(struct cm *cm, struct cm_id *id, const struct request *r, ns_t now)
+{
+    bool answers = cm_outcomes[cm_cell(id, CM_IN_RX_REQ)].sends != CM_SEND_NONE;
+
+    if (!answers || cm_limit_answer(cm, r->way))
+        cm_step(id, CM_IN_RX_REQ, r->msg, now);
+}
+
 /* A repeated REQ, or one that shows another connection to be stale (12.9.8.3). */
 static bool is_known(struct cm *cm, const struct request *r, ns_t now)
 {
@@ -121,7 +130,7 @@ static bool is_known(struct cm *cm, const struct request *r, ns_t now)
         cm_remote_find_id(cm, r->way, guid, (uint32_t)cm_msg_get(r->msg, CM_REQ_local_comm_id));
 
     if (id) {
-        cm_step(id, CM_IN_RX_REQ, r->msg, now);
+        repeat(cm, id, r, now);
         return true;
     }
     id = cm_remote_find_qpn(cm, r->way, guid, (uint32_t)cm_msg_get(r->msg, CM_REQ_local_qpn));

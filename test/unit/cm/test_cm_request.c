@@ -376,6 +376,30 @@ static void test_proven_peers(void **state)
     }
 }
 
+/* And so are the repetitions of one REQ, in each state that answers them. */
+static void test_repetitions_are_limited(void **state)
+{
+    static const enum cm_message answers[] = {CM_MRA, CM_REP};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(answers); i++) {
+        struct cm_kit *k = cm_kit_new(&(struct cm_config){.answers = 100});
+        const struct cm_counters *c = cm_counters(k->node[1].cm);
+        uint8_t mad[MAD_LEN];
+
+        cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+        make_req(k, mad);
+        if (answers[i] == CM_REP)
+            k->node[1].on_event = accept_at_once;
+        for (unsigned n = 0; n < 1 + 150; n++)
+            cm_kit_rx(k, 0, 1, mad);
+        assert_int_equal(c->tx[answers[i]], 100 + (answers[i] == CM_REP));
+        assert_int_equal(c->answers_limited, 50);
+        assert_int_equal(cm_kit_count(k, 1, CM_EVENT_CONNECT_REQUEST), 1);
+        k->flying = 0;
+        cm_kit_free(k);
+    }
+}
+
 /* Messages of no connection are answered at a limited rate, of each port by itself. */
 static void test_answers_are_limited(void **state)
 {
@@ -845,6 +869,7 @@ int main(void)
         cmocka_unit_test(test_requests_of_many_addresses),
         cmocka_unit_test(test_proven_peers),
         cmocka_unit_test(test_answers_are_limited),
+        cmocka_unit_test(test_repetitions_are_limited),
         cmocka_unit_test(test_longest_times),
         cmocka_unit_test(test_many_timers),
         cmocka_unit_test(test_flood_fills_the_ids),
