@@ -95,14 +95,35 @@ static bool peer_is_active(const struct cm_id *id, const struct cm_msg *msg)
     return cm_msg_get(msg, CM_REQ_local_qpn) > id->conn.qpn;
 }
 
+/* The first reason to reject a REQ, or 0. */
+static uint16_t fault_of(const struct request *r)
+{
+    uint64_t mtu = cm_msg_get(r->msg, CM_REQ_path_mtu);
+    enum cm_qp_type type = cm_req_qp_type(r->msg);
+
+    if (!type || ((r->ps == IP_CM_PS_UDP || r->ps == IP_CM_PS_IPOIB)))
+        return CM_REJ_INVALID_TRANSPORT;
+    if (memcmp(cm_msg_bytes(r->msg, CM_REQ_primary_local_gid), r->way->dgid.raw, 16) ||
+        memcmp(cm_msg_bytes(r->msg, CM_REQ_primary_remote_gid), r->way->sgid.raw, 16))
+        return CM_REJ_INVALID_GID;
+    return mtu < 1 || mtu > r->way->mtu ? CM_REJ_INVALID_MTU : 0;
+}
+
 /* A REQ for a connection that this end asks for, too. */
 static bool is_peers(struct cm *cm, const struct request *r, ns_t now)
 {
     struct cm_id *id = cm_remote_find_peer(cm, r->way, r->service_id,
                                            (uint32_t)cm_msg_get(r->msg, CM_REQ_local_comm_id));
+    uint16_t fault = fault_of(r);
 
     if (!id)
         return false;
+    if (!fault && cm_req_qp_type(r->msg) != id->conn.qp_type)
+        fault = CM_REJ_INVALID_TRANSPORT;
+    if (fault) {
+        reject(cm, r, fault);
+        return true;
+    }
     if (!peer_is_active(id, r->msg)) {
         cm->counters.ignored++; /* the peer becomes passive by this end's REQ */
         return true;
@@ -139,20 +160,6 @@ static bool is_known(struct cm *cm, const struct request *r, ns_t now)
     reject(cm, r, CM_REJ_STALE_CONNECTION);
     cm_step(id, CM_IN_RX_STALE, NULL, now);
     return true;
-}
-
-/* The first reason to reject a REQ, or 0. */
-static uint16_t fault_of(const struct request *r)
-{
-    uint64_t mtu = cm_msg_get(r->msg, CM_REQ_path_mtu);
-    enum cm_qp_type type = cm_req_qp_type(r->msg);
-
-    if (!type || ((r->ps == IP_CM_PS_UDP || r->ps == IP_CM_PS_IPOIB)))
-        return CM_REJ_INVALID_TRANSPORT;
-    if (memcmp(cm_msg_bytes(r->msg, CM_REQ_primary_local_gid), r->way->dgid.raw, 16) ||
-        memcmp(cm_msg_bytes(r->msg, CM_REQ_primary_remote_gid), r->way->sgid.raw, 16))
-        return CM_REJ_INVALID_GID;
-    return mtu < 1 || mtu > r->way->mtu ? CM_REJ_INVALID_MTU : 0;
 }
 
 void cm_rx_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
