@@ -273,12 +273,13 @@ void id_drop_event(struct cma_id *id)
         event_done((struct cma_event *)event);
 }
 
+/* The status of a rejection is the peer's, which may say 0. */
 static int error_of(const struct rdma_cm_event *event)
 {
-    if (!event->status)
-        return event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ? -ENODEV : 0;
     if (event->event == RDMA_CM_EVENT_REJECTED)
         return -ECONNREFUSED;
+    if (!event->status)
+        return event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ? -ENODEV : 0;
     return event->status < 0 ? event->status : -event->status;
 }
 

@@ -785,6 +785,9 @@ static void test_synchronous(void **state)
     give(sync, RDMA_CM_EVENT_REJECTED, 8);
     assert_int_equal(rdma_resolve_route(sync, 1000), -1);
     assert_int_equal(errno, ECONNREFUSED);
+    give(sync, RDMA_CM_EVENT_REJECTED, 0); /* a reason that does not exist */
+    assert_int_equal(rdma_resolve_route(sync, 1000), -1);
+    assert_int_equal(errno, ECONNREFUSED);
     give(sync, RDMA_CM_EVENT_ADDR_CHANGE, 0); /* is the end of no call */
     give(sync, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
     assert_int_equal(rdma_resolve_route(sync, 1000), 0);
