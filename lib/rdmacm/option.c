@@ -48,18 +48,17 @@ static void route_of(const struct ibv_path_record *path, struct ctl_cm_route *r)
     memcpy(r->dgid, path->dgid.raw, sizeof(r->dgid));
 }
 
-/* The route is resolved by it; ROUTE_RESOLVED follows. */
+/* The route is resolved by it; ROUTE_RESOLVED follows, which also the program of a synchronous id
+ * has to read: rdma-core's library waits for it in no call but rsocket's. */
 static int set_path(struct cma_id *id, const void *value, size_t len)
 {
     const struct ibv_path_record *path = find_path(value, len);
     struct ctl_cm_route route;
-    int err;
 
     if (!path || id->route_told)
         return -EINVAL;
     route_of(path, &route);
-    err = set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &route, sizeof(route));
-    return err ? err : id_complete(id);
+    return set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &route, sizeof(route));
 }
 
 EXPORT int rdma_set_option(struct rdma_cm_id *base, int level, int name, void *value, size_t len)

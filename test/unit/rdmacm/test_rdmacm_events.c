@@ -814,6 +814,22 @@ static void test_synchronous(void **state)
     assert_int_equal(errno, EINVAL);
 }
 
+/* The program that gives a route reads the event. */
+static void test_given_route(void **state)
+{
+    struct ibv_path_data path = {.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
+                                          IBV_PATH_FLAG_BIDIRECTIONAL};
+    struct rdma_cm_id *sync;
+
+    assert_int_equal(rdma_create_id(NULL, &sync, NULL, RDMA_PS_TCP), 0);
+    give(sync, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    assert_int_equal(
+        rdma_set_option(sync, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, sizeof(path)), 0);
+    assert_null(sync->event);
+    expect(sync->channel, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+    assert_int_equal(rdma_destroy_id(sync), 0);
+}
+
 /* ---- the daemon's end, and a child ---- */
 
 static void test_daemon_ends(void **state)
@@ -960,6 +976,7 @@ int main(void)
         WITH(test_migration),
         WITH(test_at_once),
         WITH(test_synchronous),
+        WITH(test_given_route),
         WITH(test_daemon_ends),
         WITH(test_daemon_ends_for_all),
         WITH(test_fork),
