@@ -26,7 +26,7 @@ int addr_to_ctl(struct ctl_cm_addr *to, const struct sockaddr *from)
         to->number = ntohs(sin6->sin6_port);
         to->scope = sin6->sin6_scope_id;
     } else {
-        return -EAFNOSUPPORT;
+        return from->sa_family == AF_IB ? -ENODEV : -EINVAL;
     }
     to->family = from->sa_family;
     return 0;

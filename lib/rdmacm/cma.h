@@ -194,7 +194,8 @@ void devices_leave(struct cma_link *link);
 struct ibv_xrcd *device_xrcd(struct cma_device *device, int *err);
 
 /* ---- addr.c ---- */
-/* 0; -EAFNOSUPPORT: neither IPv4 nor IPv6. NULL is no address. */
+/* 0; -EINVAL: neither IPv4 nor IPv6; -ENODEV: AF_IB, as the kernel says where it has no InfiniBand.
+ * NULL is no address. */
 int addr_to_ctl(struct ctl_cm_addr *to, const struct sockaddr *from);
 /* An address of family 0 becomes zeros. */
 void addr_from_ctl(struct sockaddr_storage *to, const struct ctl_cm_addr *from);

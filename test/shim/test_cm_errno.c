@@ -72,6 +72,34 @@ static int bind_family(struct fresh *f)
     return rdma_bind_addr(f->id, &a);
 }
 
+static int bind_unspecified(struct fresh *f)
+{
+    struct sockaddr a = {.sa_family = AF_UNSPEC};
+
+    return rdma_bind_addr(f->id, &a);
+}
+
+static int bind_ib(struct fresh *f)
+{
+    struct sockaddr_storage a = {.ss_family = AF_IB};
+
+    return rdma_bind_addr(f->id, (struct sockaddr *)&a);
+}
+
+static int resolve_unspecified(struct fresh *f)
+{
+    struct sockaddr a = {.sa_family = AF_UNSPEC};
+
+    return rdma_resolve_addr(f->id, NULL, &a, 1000);
+}
+
+static int resolve_from_unspecified(struct fresh *f)
+{
+    struct sockaddr a = {.sa_family = AF_UNSPEC};
+
+    return rdma_resolve_addr(f->id, &a, at("127.0.0.1", 7001), 1000);
+}
+
 static int port_space(struct fresh *f)
 {
     struct rdma_cm_id *other;
@@ -183,7 +211,11 @@ static const struct {
     {"rdma_bind_addr, an address of another host", bind_foreign, EADDRNOTAVAIL},
     {"rdma_resolve_addr from an address of another host", resolve_foreign, EADDRNOTAVAIL},
     {"rdma_bind_addr and rdma_listen, a port number that is taken", bind_taken, EADDRINUSE},
-    {"rdma_bind_addr, a family without RDMA", bind_family, EAFNOSUPPORT},
+    {"rdma_bind_addr, a family without RDMA", bind_family, EINVAL},
+    {"rdma_bind_addr, an address of no family", bind_unspecified, EINVAL},
+    {"rdma_bind_addr, an address of InfiniBand", bind_ib, ENODEV},
+    {"rdma_resolve_addr, an address of no family", resolve_unspecified, EINVAL},
+    {"rdma_resolve_addr from an address of no family", resolve_from_unspecified, EINVAL},
     {"rdma_create_id, no such port space", port_space, EINVAL},
     {"rdma_resolve_route before rdma_resolve_addr", route_first, EINVAL},
     {"rdma_connect before rdma_resolve_route", connect_first, EINVAL},

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include "cma.h"
+#include "common.h"
 #include "unit.h"
 
 /* ---- addresses ---- */
@@ -45,13 +46,18 @@ static void test_ipv6(void **state)
 static void test_no_address(void **state)
 {
     static const struct ctl_cm_addr none;
-    struct sockaddr other = {.sa_family = AF_UNIX};
+    static const sa_family_t families[] = {AF_UNSPEC, AF_UNIX, AF_INET6 + 1};
+    struct sockaddr other = {.sa_family = AF_IB};
     struct sockaddr_storage back, zeros = {0};
     struct ctl_cm_addr addr;
 
     assert_int_equal(addr_to_ctl(&addr, NULL), 0);
     assert_memory_equal(&addr, &none, sizeof(none));
-    assert_int_equal(addr_to_ctl(&addr, &other), -EAFNOSUPPORT);
+    assert_int_equal(addr_to_ctl(&addr, &other), -ENODEV);
+    for (unsigned i = 0; i < ARRAY_SIZE(families); i++) {
+        other.sa_family = families[i];
+        assert_int_equal(addr_to_ctl(&addr, &other), -EINVAL);
+    }
     memset(&back, 0xff, sizeof(back));
     addr_from_ctl(&back, &none);
     assert_memory_equal(&back, &zeros, sizeof(zeros));
