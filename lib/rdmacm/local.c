@@ -77,7 +77,7 @@ EXPORT int rdma_query_addrinfo(struct rdma_cm_id *base, struct rdma_addrinfo **i
     if (!info)
         return cma_result(-EINVAL);
     if (!id->info)
-        return cma_result(-ENODATA);
+        return cma_result(-ENOENT);
     *info = id->info;
     id->info = NULL;
     return 0;
