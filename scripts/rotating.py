@@ -88,7 +88,8 @@ def parts():
         *(part for kernel in ("6.1", "6.12") for part in interop(kernel)),
         ("interop-rss", "uroced in a guest, over a NIC with RSS, and on two NUMA nodes", fixed(meson("build", 900, ["interop-rss", "interop-numa"]))),
         ("ports", "every kind of port, and jumbo frames", fixed(meson("build", 1200, ["ports-long", "net-1500", "net-9000", "net-cm-long", "net-cm-programs"]))),
-        ("workers", "all programs over three workers", fixed(meson("build", 1200, ["shim-workers-long"]))),
+        ("workers", "all programs over three workers; cache lines that workers pass to each other",
+         fixed(meson("build", 1200, ["shim-workers-long", "passed_lines"]))),
         ("rounds", "all programs twice, and rdma-core's tests with two workers",
          fixed(meson("build", 1200, ["shim-long"], "--rounds", "2"), meson("build", 600, ["shim-rdma-core-workers", "shim-cm-workers", "shim-cm-long"]))),
         *((f"distribution-{name}", about, fixed(meson("build", 1200, [f"distribution-{name}"])))
