@@ -62,7 +62,7 @@ static void count(unsigned thread, void *code, bool write)
     }
 }
 
-/* Another line in the same slot is forgotten: it is rare with so many. */
+/* Another line in the same slot is forgotten: it is rare, as there are many slots. */
 static void touch(uint64_t line_number, void *code, bool write)
 {
     struct line *l = &lines[line_number * MIX >> (64 - LINE_BITS)];

@@ -403,10 +403,17 @@ static void answered_as_flush(enum sqe_op op)
     pair_end(pair);
 }
 
+static void as_first_response(struct chain *c)
+{
+    c->frames[0].data[AT_BTH_OPCODE] = OPCODE(PKT_RC, OP_READ_RESP_FIRST);
+    copy_frame(c, 0, 0, 0);
+}
+
 static void test_empty_answer(void **state)
 {
     answered_as_flush(SQE_READ);
     answered_as_flush(SQE_FETCH_ADD);
+    answered_by(SQE_FLUSH, as_first_response); /* of several */
 }
 
 static void again_behind(struct chain *c)
