@@ -226,8 +226,8 @@ static inline void engine_tx_ready(struct engine *e, struct qp *qp)
 /*
  * qp owes answers of `packets` packets: an ACK, a NAK or responses. If it has nothing else to send
  * and they are few, they go first: the peer waits, and what is known about qp is in the cache now.
- * It has no more packets then. After a quantum of answers a queue pair in turn comes before further
- * ones, so that neither requests nor older answers wait for a flood to end.
+ * It has no more packets then. Those that go first are no more packets than what the share's queue
+ * pairs send in their turns, so that neither requests nor older answers wait for a flood to end.
  */
 static inline void engine_tx_answer(struct engine *e, struct qp *qp, uint32_t packets)
 {

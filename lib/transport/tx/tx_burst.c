@@ -36,8 +36,6 @@ static void next_turn(struct share *s, struct qp *qp)
 
 static void begin_turn(struct engine *e, struct share *s, struct qp *qp)
 {
-    if (!(qp->in_tx_list & TX_LIST_ANSWER))
-        s->answers_first = TX_QUANTUM;
     if (e->turn - qp->turn > COLD_TURNS)
         share_charge(s, COST_COLD);
     qp->turn = ++e->turn;
@@ -76,17 +74,20 @@ static unsigned take_first(struct engine *e, struct share *s, struct qp *qp, str
     return taken;
 }
 
-/* The next packets of qp. */
+/* The next packets of qp. For those of its turn, answers of others may go first again. */
 ALWAYS_INLINE unsigned take(struct engine *e, struct share *s, struct qp *qp, struct frame *frames,
                             unsigned n)
 {
-    if (qp->in_tx_list & TX_LIST_ANSWER) {
-        unsigned taken = take_first(e, s, qp, frames, n);
+    unsigned taken;
 
+    if (qp->in_tx_list & TX_LIST_ANSWER) {
+        taken = take_first(e, s, qp, frames, n);
         if (taken)
             return taken;
     }
-    return tx_take_turn(e, qp, frames, n);
+    taken = tx_take_turn(e, qp, frames, n);
+    s->answers_first = min_of(s->answers_first + taken, (unsigned)TX_QUANTUM);
+    return taken;
 }
 
 /* Packets of one program: as many as it has credit for, or as there are frames if it is alone.

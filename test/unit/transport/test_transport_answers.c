@@ -31,26 +31,59 @@ static void post_one(struct sender *s, uint8_t opcode)
     engine_doorbell(w.e, s->qp, w.now);
 }
 
-/* Connections that owe the answer to a message each, and have nothing to send; some other has. */
+#define QUANTUM 16
+
+static uint8_t elsewhere[QUANTUM][ROOM];
+
+/* As transmit(), without a change of w.frame. */
+static unsigned transmit_elsewhere(unsigned n)
+{
+    struct frame f[QUANTUM];
+
+    for (unsigned i = 0; i < n; i++)
+        f[i] = (struct frame){.data = elsewhere[i], .room = ROOM};
+    return engine_tx(w.e, f, n, ++w.now);
+}
+
+/* Connections that owe answers, and have nothing to send; some other has. */
 struct owing {
     struct sender *bulk, *s[FRAME_BURST];
 };
 
-/* Their messages are sent, and have not arrived. */
+/* Each sends some messages, as many as w.frame holds, which do not arrive yet. */
+static void request(struct owing *o, struct share *program, unsigned n, unsigned messages)
+{
+    program_init(program, NULL, 1);
+    for (unsigned i = 0; i < n; i++) {
+        o->s[i] = make_sender(program, QPT_RC, SLOTS, true);
+        for (unsigned k = 0; k < messages; k++)
+            post_one(o->s[i], SQE_WRITE);
+    }
+    assert_int_equal(transmit(), n * messages);
+    while (engine_wants_tx(w.e))
+        assert_int_equal(transmit_elsewhere(1), 0);
+}
+
+/* It has had a turn. */
+static void begin_bulk(struct owing *o, struct share *program)
+{
+    o->bulk = sender_of(program, SLOTS);
+    post_writes(o->bulk, SLOTS);
+    assert_int_equal(transmit_elsewhere(QUANTUM), QUANTUM);
+}
+
+static unsigned sent_by_bulk(const struct owing *o)
+{
+    return (unsigned)sent_by(o->bulk) - QUANTUM;
+}
+
+/* A message each. */
 static struct owing requests(struct share *program, unsigned n)
 {
     struct owing o;
 
-    program_init(program, NULL, 1);
-    for (unsigned i = 0; i < n; i++) {
-        o.s[i] = make_sender(program, QPT_RC, SLOTS, true);
-        post_one(o.s[i], SQE_WRITE);
-    }
-    assert_int_equal(transmit(), n);
-    while (engine_wants_tx(w.e))
-        assert_int_equal(transmit(), 0);
-    o.bulk = sender_of(program, SLOTS);
-    post_writes(o.bulk, SLOTS);
+    request(&o, program, n, 1);
+    begin_bulk(&o, program);
     return o;
 }
 
@@ -69,7 +102,7 @@ static void ack_goes_first(void **state)
 
     assert_int_equal(transmit(), FRAME_BURST);
     assert_true(is_ack(&w.frame[0], o.s[0]));
-    assert_int_equal(sent_by(o.bulk), FRAME_BURST - 1);
+    assert_int_equal(sent_by_bulk(&o), FRAME_BURST - 1);
 }
 
 /* Others send, too, however many answers are owed. */
@@ -83,7 +116,7 @@ static void answers_leave_half(void **state)
     for (unsigned i = 0; i < FRAME_BURST; i++)
         acks += opcode_of(&w.frame[i]) == OPCODE(PKT_RC, OP_ACK);
     assert_int_equal(acks, FRAME_BURST / 2);
-    assert_int_equal(sent_by(o.bulk), FRAME_BURST / 2);
+    assert_int_equal(sent_by_bulk(&o), FRAME_BURST / 2);
     assert_int_equal(transmit(), FRAME_BURST);
     for (unsigned i = 0; i < FRAME_BURST / 2; i++)
         assert_int_equal(opcode_of(&w.frame[i]), OPCODE(PKT_RC, OP_ACK));
@@ -105,6 +138,22 @@ static void answers_do_not_overtake(void **state)
     assert_int_equal(engine_tx(w.e, answer, 8, ++w.now), 8);
     for (unsigned i = 0; i < FRAME_BURST; i++)
         assert_int_equal(sent_by(o.s[i]), i < 16 ? 2 : 1);
+}
+
+/* However few packets leave at a time: after a quantum, answers that go first are half of them. */
+static void requests_go_on_in_a_flood(void **state)
+{
+    enum { RECEIVERS = 8, MESSAGES = FRAME_BURST / RECEIVERS };
+    static struct share program;
+    struct owing o;
+
+    request(&o, &program, RECEIVERS, MESSAGES);
+    begin_bulk(&o, &program);
+    for (unsigned i = 0; i < FRAME_BURST; i++) {
+        engine_rx(w.e, &w.frame[i % RECEIVERS * MESSAGES + i / RECEIVERS], 1, ++w.now);
+        assert_int_equal(transmit_elsewhere(1), 1);
+    }
+    assert_int_equal(sent_by_bulk(&o), (FRAME_BURST - QUANTUM) / 2);
 }
 
 /* What is posted before the answer is sent waits for the others' turns. */
@@ -173,10 +222,13 @@ static void short_reads_go_first(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(ack_goes_first),          TEST(answers_leave_half),
-        TEST(answers_do_not_overtake), TEST(requests_wait_for_their_turn),
-        TEST(answer_ends_the_turn),    TEST(short_reads_go_first)};
+    const struct CMUnitTest tests[] = {TEST(ack_goes_first),
+                                       TEST(answers_leave_half),
+                                       TEST(answers_do_not_overtake),
+                                       TEST(requests_go_on_in_a_flood),
+                                       TEST(requests_wait_for_their_turn),
+                                       TEST(answer_ends_the_turn),
+                                       TEST(short_reads_go_first)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
