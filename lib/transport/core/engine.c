@@ -30,7 +30,7 @@ struct engine *engine_create(const struct engine_config *config)
     e->max_window = config->max_inflight ? config->max_inflight : WINDOW_MAX;
     if (!e->cfg.max_inflight)
         e->cfg.max_inflight = WINDOW_DEFAULT;
-    e->turn = 1; /* not the 0 of a queue pair that has had none */
+    e->turn = e->round = 1; /* not the 0 of a queue pair that has had none */
     LIST_INIT(&e->mcast);
     share_init_root(&e->shares);
     share_init_classes(e);

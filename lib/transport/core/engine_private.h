@@ -97,9 +97,11 @@ struct engine {
     int rx_from; /* during a receive call: the lane that forwarded the frames, or RX_DIRECT */
     struct share shares;              /* of its users; the queue pairs in their lists: */
     struct share own[QOS_PRIORITIES]; /* by class: of queue pairs that were created without one */
-    struct share *sole; /* the program that has no competitor, if known: its credit is not kept */
-    unsigned ready_qps; /* those that may have a packet to send, or work to flush */
-    uint32_t turn;      /* counts the queue pairs that have had a turn, modulo 2^32 */
+    struct share *sole;  /* the program that has no competitor, if known: its credit is not kept */
+    unsigned ready_qps;  /* those that may have a packet to send, or work to flush */
+    uint8_t round;       /* changes when those that waited have had a turn, or none waits */
+    unsigned round_left; /* turns until then */
+    uint32_t turn;       /* counts the queue pairs that have had a turn, modulo 2^32 */
     struct qp_touched_list touched; /* queue pairs to complete before this call returns */
     struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;
@@ -223,11 +225,28 @@ static inline void engine_tx_ready(struct engine *e, struct qp *qp)
         share_list_up(s);
 }
 
+/* Times that a queue pair's answers go before the others in a round: a burst may end in the midst
+ * of what its peer has sent, and the other half is answered by itself. */
+#define FIRST_IN_ROUND 2
+
+static inline bool may_go_first(const struct engine *e, const struct qp *qp)
+{
+    return qp->first_round != e->round || qp->first_times < FIRST_IN_ROUND;
+}
+
+static inline void note_first(const struct engine *e, struct qp *qp)
+{
+    qp->first_times = qp->first_round == e->round ? qp->first_times + 1 : 1;
+    qp->first_round = e->round;
+}
+
 /*
  * qp owes answers of `packets` packets: an ACK, a NAK or responses. If it has nothing else to send
  * and they are few, they go first: the peer waits, and what is known about qp is in the cache now.
  * It has no more packets then. Those that go first are no more packets than what the share's queue
- * pairs send in their turns, so that neither requests nor older answers wait for a flood to end.
+ * pairs send in their turns, so that neither requests nor older answers wait for a flood to end;
+ * and a queue pair goes first twice in a round at most, else one whose peer asks again at once
+ * would leave nothing to those whose turn has yet to come.
  */
 static inline void engine_tx_answer(struct engine *e, struct qp *qp, uint32_t packets)
 {
@@ -236,7 +255,7 @@ static inline void engine_tx_answer(struct engine *e, struct qp *qp, uint32_t pa
 
     if (qp->in_tx_list & TX_LIST_TURN)
         return;
-    if (packets > min_of(s->answers_first, left)) {
+    if (packets > min_of(s->answers_first, left) || (!qp->in_tx_list && !may_go_first(e, qp))) {
         engine_tx_ready(e, qp);
         return;
     }
@@ -245,6 +264,7 @@ static inline void engine_tx_answer(struct engine *e, struct qp *qp, uint32_t pa
     if (qp->in_tx_list)
         return;
     qp->in_tx_list = TX_LIST_ANSWER;
+    note_first(e, qp);
     e->ready_qps++;
     TAILQ_INSERT_HEAD(&s->qps, qp, tx_link);
     if (!s->listed)
@@ -257,7 +277,10 @@ static inline void engine_tx_idle(struct engine *e, struct qp *qp)
     if (!qp->in_tx_list)
         return;
     qp->in_tx_list = 0;
-    e->ready_qps--;
+    if (!--e->ready_qps) {
+        e->round_left = 0;
+        e->round++;
+    }
     TAILQ_REMOVE(&qp->share->qps, qp, tx_link);
 }
 

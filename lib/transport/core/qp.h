@@ -58,6 +58,8 @@ struct qp {
     STAILQ_ENTRY(qp) touched_link;
     uint32_t uidx;
     uint32_t turn; /* its last one, of engine.turn */
+    /* Its answers went before the others as many times in this engine.round. */
+    uint8_t first_round, first_times;
     uint32_t xrcd;
     union { /* one test for both, when work requests of the send queue are done */
         struct {

@@ -34,8 +34,22 @@ static void next_turn(struct share *s, struct qp *qp)
  * 4 KiB) have left a cache of a MiB. */
 #define COLD_TURNS 256u
 
+/* A queue pair that has waited begins its turn: as many as waited at the beginning of the round end
+ * it. */
+static void count_turn(struct engine *e)
+{
+    if (e->round_left) {
+        e->round_left--;
+        return;
+    }
+    e->round_left = e->ready_qps - 1;
+    e->round++;
+}
+
 static void begin_turn(struct engine *e, struct share *s, struct qp *qp)
 {
+    if (!(qp->in_tx_list & TX_LIST_ANSWER))
+        count_turn(e);
     if (e->turn - qp->turn > COLD_TURNS)
         share_charge(s, COST_COLD);
     qp->turn = ++e->turn;
