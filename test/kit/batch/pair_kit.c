@@ -2,6 +2,7 @@
 #include "pair_kit.h"
 
 #define PENDING 30
+#define STALE   128
 
 #define NO_LOCAL_WRITE (ALL_RIGHTS & ~MEM_LOCAL_WRITE)
 
@@ -322,8 +323,10 @@ static unsigned send_single(struct chain *c, struct side *from, ns_t now)
 void send_from(struct chain *c, struct side *from, const struct nature *n, ns_t now)
 {
     make_frames(c->frames, c->bytes);
-    for (unsigned i = 0; i < FRAME_BURST; i++)
+    for (unsigned i = 0; i < FRAME_BURST; i++) {
+        memset(c->bytes[i], 0xA5, STALE); /* no header of an earlier packet */
         c->frames[i].icrc_omitted = n->icrc_omitted;
+    }
     c->n = c->general && from == &c->b ? send_single(c, from, now)
                                        : engine_tx(from->e, c->frames, FRAME_BURST, now);
     answers_first(c);

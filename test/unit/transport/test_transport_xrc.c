@@ -70,6 +70,22 @@ static void test_srqs_in_turn(void **state)
     pair_end(pair);
 }
 
+/* All packets of a message name the SRQ, those in the middle, too. */
+static void test_long_message(void **state)
+{
+    static struct chain pair[2];
+    struct wish w = {.op = SQE_WRITE, .len = 8192, .from = 20000, .to = 4096, .wrong = 1000};
+
+    pair_begin(pair);
+    for (unsigned i = 0; i < 2; i++) {
+        post(&pair[i], &w);
+        engine_doorbell(pair[i].a.e, pair[i].a.qp, 1);
+    }
+    exchange(pair, false, NULL);
+    assert_memory_equal(pair[0].b.memory + w.from, pair[0].a.memory + w.to, w.len);
+    pair_end(pair);
+}
+
 /* The key of one domain under the SRQ of another, behind requests that were right. */
 static void refused_in(enum sqe_op op, bool other)
 {
@@ -131,6 +147,7 @@ int main(void)
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_answered),
         cmocka_unit_test(test_srqs_in_turn),
+        cmocka_unit_test(test_long_message),
         cmocka_unit_test(test_key_of_another_domain),
         cmocka_unit_test(test_srq_of_another_xrc_domain),
     };
