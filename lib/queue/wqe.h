@@ -240,6 +240,7 @@ static inline bool send_wqe_copy_atomic(const void *entry, uint64_t ignored, str
     return w->sge->length == sizeof(uint64_t);
 }
 
+/* An ATOMIC WRITE or a FLUSH, as far as its opcode tells. */
 static inline bool send_wqe_is_write_or_flush(const void *entry)
 {
     uint8_t op = ((const volatile struct sqe *)entry)->opcode;

@@ -60,7 +60,11 @@ enum share_cost {
 TAILQ_HEAD(share_list, share);
 TAILQ_HEAD(qp_tx_list, qp);
 
-/** A share of one engine. Its fields are the transport's; any thread may read `spent`. */
+/**
+ * A share of one engine. Its fields are the transport's; any thread may read `spent`. It has cache
+ * lines of its own, since a program's shares of all engines lie side by side, and each worker
+ * writes to its own in every burst.
+ */
 struct share {
     CACHE_ALIGNED struct share *parent; /**< NULL: the engine itself */
     TAILQ_ENTRY(share) link;

@@ -90,7 +90,8 @@ static inline void payload_put(struct engine *e, const struct message_header *h,
 
 /*
  * Takes and builds up to n messages. A message whose memory is not mapped is queued, and all behind
- * it wait for that: deferred says whether these are such messages. Inlined once for each.
+ * it wait for that: deferred says whether these are such messages. xrc: the queue pair is of XRC.
+ * Inlined once for each.
  */
 ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct frame *frames,
                                       unsigned n, bool deferred, bool xrc)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cache lines that two workers pass to each other while each serves queue pairs of its own. TAP.
+"""Cache lines that two workers pass to each other while each serves queue pairs of its own: false sharing, mostly. TAP.
 
 usage: passed_lines.py [--match MODE] [--top N] [--folder DIR]
 
