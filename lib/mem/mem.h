@@ -413,6 +413,16 @@ enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t v
                        uint32_t access, struct mem_region **out);
 
 /**
+ * Begin to fetch a byte of a mapped region into the processor's cache. Nothing is checked, as
+ * nothing is read. The cache's worker. Does not wait.
+ *
+ * @param c  The worker's cache: a region that is not in it is left alone.
+ * @param key  Its key, or any other number.
+ * @param va  The byte's address, any number.
+ */
+void mr_fetch(const struct mr_cache *c, uint32_t key, uint64_t va);
+
+/**
  * The region that a queue pair's packets went to last. What depends on neither address nor length
  * (key, domain, rights) was checked when it was noted, and holds while no region is removed. Zeroed
  * it knows none. One worker at a time.

@@ -2,6 +2,7 @@
 /* Checks of keys, ranges and rights: see mem.h. */
 #include <string.h>
 
+#include "lines.h"
 #include "mem_internal.h"
 
 /* Looks a key up in the table, and adds a region to the cache. Windows are not cached: work
@@ -23,14 +24,22 @@ static __attribute__((noinline)) struct mem_region *find_region_in_table(struct 
     return mr;
 }
 
-static inline struct mem_region *find_region(struct mr_cache *c, uint32_t key)
+/* NULL: it is not in the cache. */
+static inline struct mem_region *find_region_in_cache(const struct mr_cache *c, uint32_t key)
 {
     unsigned at = key / 256 % MR_CACHE; /* the low bits are a tag */
 
     if (likely(c->entry[at].key == key && c->entry[at].mr &&
                atomic_load_explicit(&c->table->removals, memory_order_acquire) == c->removals))
         return c->entry[at].mr;
-    return find_region_in_table(c, key);
+    return NULL;
+}
+
+static inline struct mem_region *find_region(struct mr_cache *c, uint32_t key)
+{
+    struct mem_region *mr = find_region_in_cache(c, key);
+
+    return likely(mr) ? mr : find_region_in_table(c, key);
 }
 
 static inline enum mr_fault check_access(const struct mem_region *mr, uint32_t pd, uint64_t va,
@@ -60,6 +69,14 @@ enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t v
     if (f == MR_OK)
         *out = mr;
     return f;
+}
+
+void mr_fetch(const struct mr_cache *c, uint32_t key, uint64_t va)
+{
+    const struct mem_region *mr = find_region_in_cache(c, key);
+
+    if (mr && mr->direct)
+        line_fetch((const void *)((uintptr_t)mr->direct + (uintptr_t)(va - mr->iova)));
 }
 
 bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t pd, uint32_t access)

@@ -39,7 +39,7 @@ int work_queue_pending(const struct work_queue *q)
 
 static const void *take_wqe(struct work_queue *q)
 {
-    return q->ring + (size_t)(q->cons++ & (q->size - 1)) * q->stride;
+    return work_queue_entry(q, q->cons++);
 }
 
 static void copy_words(void *to, const void *from, unsigned words)

@@ -45,6 +45,18 @@ struct recv_wqe {
 int work_queue_pending(const struct work_queue *q);
 
 /**
+ * Where an entry is. The worker.
+ *
+ * @param q  The queue.
+ * @param index  Any number; it is the entry's modulo q->size.
+ * @return  The entry, which the application may be writing.
+ */
+static inline const void *work_queue_entry(const struct work_queue *q, uint32_t index)
+{
+    return q->ring + (size_t)(index & (q->size - 1)) * q->stride;
+}
+
+/**
  * Take the next WQE of a send queue, which must be pending; its index is q->cons before the call.
  * The worker.
  *

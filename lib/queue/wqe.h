@@ -40,7 +40,7 @@ static inline void ring_cursor_next(struct ring_cursor *c)
 /* The WQE at `index`, which is pending, where it lies. */
 static inline const volatile struct sqe *send_wqe_at(const struct work_queue *sq, uint32_t index)
 {
-    return (const struct sqe *)(sq->ring + (size_t)(index & (sq->size - 1)) * sq->stride);
+    return work_queue_entry(sq, index);
 }
 
 struct sqe_head {
@@ -53,6 +53,14 @@ static inline struct sqe_head send_wqe_peek(const struct work_queue *sq)
     const volatile struct sqe *next = send_wqe_at(sq, sq->cons);
 
     return (struct sqe_head){next->opcode, next->flags};
+}
+
+/* What is the SGE in the header of a WQE, which is pending, if it has one there. */
+static inline struct sge send_wqe_peek_sge(const struct work_queue *sq, uint32_t index)
+{
+    const volatile struct sqe *w = send_wqe_at(sq, index);
+
+    return (struct sge){.addr = w->sge.addr, .lkey = w->sge.lkey};
 }
 
 /* The address handle that a datagram's WQE names, which is pending. */
@@ -301,8 +309,7 @@ struct recv_buffer {
 /* The WQE at `index`, which is pending; false: it has not exactly one SGE, or an illegal length. */
 static inline bool recv_wqe_peek(const struct work_queue *rq, uint32_t index, struct recv_buffer *r)
 {
-    const volatile uint64_t *entry =
-        (const volatile uint64_t *)(rq->ring + (size_t)(index & (rq->size - 1)) * rq->stride);
+    const volatile uint64_t *entry = work_queue_entry(rq, index);
     uint64_t num_sge, sge;
 
     r->wr_id = entry[0];
@@ -321,8 +328,7 @@ static inline bool recv_wqe_peek(const struct work_queue *rq, uint32_t index, st
 static inline unsigned recv_wqe_copy_sges(const struct work_queue *rq, uint32_t index,
                                           uint64_t *wr_id, struct sge *to)
 {
-    const volatile uint64_t *entry =
-        (const volatile uint64_t *)(rq->ring + (size_t)(index & (rq->size - 1)) * rq->stride);
+    const volatile uint64_t *entry = work_queue_entry(rq, index);
     uint32_t n = (uint32_t)entry[1];
     uint64_t total = 0;
 
@@ -343,8 +349,7 @@ static inline unsigned recv_wqe_copy_sges(const struct work_queue *rq, uint32_t 
  * length. Here and above WQEs of the queue have room for an SGE. */
 static inline bool recv_wqe_peek_id(const struct work_queue *rq, uint32_t index, uint64_t *wr_id)
 {
-    const volatile uint64_t *entry =
-        (const volatile uint64_t *)(rq->ring + (size_t)(index & (rq->size - 1)) * rq->stride);
+    const volatile uint64_t *entry = work_queue_entry(rq, index);
     uint32_t num_sge;
 
     *wr_id = entry[0];

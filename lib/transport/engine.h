@@ -126,6 +126,14 @@ void qp_table_prefer(struct qp_table *t, uint32_t qpn);
  */
 struct qp *qp_table_lookup(const struct qp_table *t, uint32_t qpn);
 
+/**
+ * Begin to fetch what qp_table_lookup() reads into the cache. Any thread. Does not wait.
+ *
+ * @param t  The table.
+ * @param qpn  A number from the outside.
+ */
+void qp_table_fetch(const struct qp_table *t, uint32_t qpn);
+
 /** Shared receive queues by number (XRC packets name them). */
 #define SRQ_TABLE_SLOTS (1u << 16)
 

@@ -328,6 +328,14 @@ void engine_qp_modify_why(const struct qp *qp, const struct qp_attr *attr, uint3
 void engine_qp_error(struct engine *e, struct qp *qp, ns_t now);
 
 /**
+ * Begin to fetch what engine_doorbell() reads of a queue pair into the cache. Any thread, while the
+ * queue pair exists. Does not wait.
+ *
+ * @param qp  The queue pair.
+ */
+void engine_fetch_qp(const struct qp *qp);
+
+/**
  * The QPN. Any thread.
  *
  * @param qp  The queue pair.

@@ -49,9 +49,10 @@ FORMS = {("write", "ipv6"): ("write-8", 1.06), ("read", "ipv6"): ("read-8", 1.06
          ("read", "xrc"): ("read-8", 1.5), ("fetch-add", "xrc"): ("fetch-add-8", 1.5)}
 # Per cent that a message may cost more under a controller.
 CONTROL = 5
-# Queue pairs that are paced, and wait for their time. A packet of many may cost that many per cent more than one of few.
+# Queue pairs that are paced, and wait for their time. A packet of many may cost that many per cent more than one of few:
+# what is fetched into the cache ahead of it (tx_ahead.c).
 PACED = {n: f"paced-{n}" for n in (10, 10000)}
-PACED_PACKETS, PACED_MORE = 40000, 1
+PACED_PACKETS, PACED_MORE = 40000, 10
 # The functions of engine_cost, and what happens in them.
 HALVES = {"requester_tx": "request", "responder_rx": "execute", "responder_tx": "answer", "requester_rx": "complete"}
 SECONDS = 120

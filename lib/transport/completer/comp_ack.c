@@ -56,6 +56,17 @@ static void trimmed_is_next(struct engine *e, struct qp *qp)
         comp_ask_again(e, qp);
 }
 
+/* A timer that is disarmed stays in the wheel until its time, as it may be armed again before.
+ * Where queue pairs are many it is taken out, because it and its neighbours are in the cache now.
+ */
+static void end_timer(struct engine *e, struct qp *qp)
+{
+    if (unlikely(e->cold))
+        timer_remove(&e->wheel, &qp->timer);
+    else
+        timer_disarm(&qp->timer);
+}
+
 void comp_progress(struct engine *e, struct qp *qp, psn_t una)
 {
     struct requester *req = &qp->req;
@@ -74,7 +85,7 @@ void comp_progress(struct engine *e, struct qp *qp, psn_t una)
     if (psn_before(req->next_psn, una)) /* packets that were about to be sent again */
         req_skip(qp);
     if (psn_eq(una, req->max_psn))
-        timer_disarm(&qp->timer);
+        end_timer(e, qp);
     else
         req_arm_timer(e, qp);
     engine_touch(e, qp);

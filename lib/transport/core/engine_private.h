@@ -97,11 +97,12 @@ struct engine {
     int rx_from; /* during a receive call: the lane that forwarded the frames, or RX_DIRECT */
     struct share shares;              /* of its users; the queue pairs in their lists: */
     struct share own[QOS_PRIORITIES]; /* by class: of queue pairs that were created without one */
-    struct share *sole;  /* the program that has no competitor, if known: its credit is not kept */
-    unsigned ready_qps;  /* those that may have a packet to send, or work to flush */
-    uint8_t round;       /* changes when those that waited have had a turn, or none waits */
-    unsigned round_left; /* turns until then */
-    uint32_t turn;       /* counts the queue pairs that have had a turn, modulo 2^32 */
+    struct share *sole; /* the program that has no competitor, if known: its credit is not kept */
+    unsigned ready_qps; /* those that may have a packet to send, or work to flush */
+    uint8_t round;      /* changes when those that waited have had a turn, or none waits */
+    bool cold;          /* what the last turn needs had left the cache: many others had one since */
+    unsigned round_left;            /* turns until then */
+    uint32_t turn;                  /* counts the queue pairs that have had a turn, modulo 2^32 */
     struct qp_touched_list touched; /* queue pairs to complete before this call returns */
     struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "lines.h"
 #include "permute.h"
 
 struct id_table {
@@ -40,6 +41,13 @@ static inline struct id_table *id_table_create(uint32_t first, uint32_t end,
 static inline void *id_table_lookup(const struct id_table *t, uint32_t id)
 {
     return id < t->end ? __atomic_load_n(&t->slot[id], __ATOMIC_ACQUIRE) : NULL;
+}
+
+/* Begins to fetch what a lookup reads into the cache. */
+static inline void id_table_fetch(const struct id_table *t, uint32_t id)
+{
+    if (id < t->end)
+        line_fetch(&t->slot[id]);
 }
 
 static inline uint32_t id_table_next(struct id_table *t)

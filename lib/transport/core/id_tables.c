@@ -24,6 +24,11 @@ struct qp *qp_table_lookup(const struct qp_table *t, uint32_t qpn)
     return id_table_lookup((const struct id_table *)t, qpn);
 }
 
+void qp_table_fetch(const struct qp_table *t, uint32_t qpn)
+{
+    id_table_fetch((const struct id_table *)t, qpn);
+}
+
 struct srq_table *srq_table_create(const uint64_t secret[2])
 {
     return (struct srq_table *)id_table_create(1, SRQ_TABLE_SLOTS, secret);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "id_tables.h"
+#include "lines.h"
 #include "qp_memory.h"
 #include "raw_private.h"
 #include "service.h"
@@ -94,6 +95,12 @@ struct engine *qp_engine(const struct qp *qp)
 uint32_t qp_number(const struct qp *qp)
 {
     return qp->qpn;
+}
+
+void engine_fetch_qp(const struct qp *qp)
+{
+    line_fetch(qp);
+    line_fetch(&qp->share);
 }
 
 void *qp_owner(const struct qp *qp)

@@ -452,20 +452,6 @@ static void count(struct rx_batch *b, const struct frame *f, unsigned n)
     rx_arrived_here(b->qp);
 }
 
-/* The BTH of a frame by its Ethernet header alone, and the form of its headers; or NULL. */
-ALWAYS_INLINE const uint8_t *find_bth(const struct frame *f, enum hdr_form *form)
-{
-    *form = HDR_IPV4;
-    if (f->len < hdr_min_len(HDR_IPV4))
-        return NULL;
-    if (unlikely(!hdr_is_plain_ipv4(f->data))) {
-        *form = hdr_form_of(f->data);
-        if (*form == HDR_NONE || f->len < hdr_min_len(*form))
-            return NULL;
-    }
-    return f->data + hdr_bth_at(*form);
-}
-
 unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned job,
                   unsigned *verified, unsigned *general)
 {
@@ -474,7 +460,7 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
     struct rx_batch b;
 
     *verified = *general = 0;
-    bth = find_bth(f, &b.form);
+    bth = rx_find_bth(f, &b.form);
     if (!bth)
         return 0;
     b.kind = kind_of[bth_opcode(bth)];
@@ -507,48 +493,4 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
     *verified = good - done;
     *general = found - done;
     return done;
-}
-
-static void prefetch_all(const struct engine *e, const struct frame *f, unsigned n)
-{
-    enum hdr_form form;
-
-    for (unsigned i = 0; i < n; i++) {
-        const uint8_t *bth = find_bth(&f[i], &form);
-        const struct qp *qp = bth ? qp_table_lookup(e->cfg.qps, bth_dest_qpn(bth)) : NULL;
-
-        if (!qp)
-            continue;
-        __builtin_prefetch(qp);
-        __builtin_prefetch(&qp->resp);
-        __builtin_prefetch(&qp->resp.recv_hint);
-        __builtin_prefetch(&qp->rx_template);
-        __builtin_prefetch(&qp->counters.rx_packets);
-    }
-}
-
-/* Frames of other forms, and bursts of many queue pairs. */
-static __attribute__((noinline)) void prefetch_unless_one(const struct engine *e,
-                                                          const struct frame *f, unsigned n)
-{
-    enum hdr_form form;
-    const uint8_t *first = find_bth(&f[0], &form), *last = find_bth(&f[n - 1], &form);
-
-    if (first && last && bth_dest_qpn(first) != bth_dest_qpn(last))
-        prefetch_all(e, f, n);
-}
-
-/* Mostly all frames of a burst are of one queue pair: the first and the last are looked at. */
-static bool have_one_destination(const struct frame *a, const struct frame *b)
-{
-    unsigned at = hdr_bth_at(HDR_IPV4), least = hdr_min_len(HDR_IPV4);
-
-    return a->len >= least && b->len >= least && hdr_is_plain_ipv4(a->data) &&
-           hdr_is_plain_ipv4(b->data) && bth_dest_qpn(a->data + at) == bth_dest_qpn(b->data + at);
-}
-
-void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n)
-{
-    if (n > 1 && !have_one_destination(&f[0], &f[n - 1]))
-        prefetch_unless_one(e, f, n);
 }

@@ -97,8 +97,19 @@ ALWAYS_INLINE uint8_t *rx_batch_lookup(struct rx_batch *b, struct mr_grant *g, s
 unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned job,
                   unsigned *verified, unsigned *general);
 
-/* Fetches what rx_batch reads first, where the frames are of many queue pairs. */
-void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n);
+/* The BTH of a frame by its Ethernet header alone, and the form of its headers; or NULL. */
+ALWAYS_INLINE const uint8_t *rx_find_bth(const struct frame *f, enum hdr_form *form)
+{
+    *form = HDR_IPV4;
+    if (f->len < hdr_min_len(HDR_IPV4))
+        return NULL;
+    if (unlikely(!hdr_is_plain_ipv4(f->data))) {
+        *form = hdr_form_of(f->data);
+        if (*form == HDR_NONE || f->len < hdr_min_len(*form))
+            return NULL;
+    }
+    return f->data + hdr_bth_at(*form);
+}
 
 /* ---- rx_batch_xrc.c ---- */
 

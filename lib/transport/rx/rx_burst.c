@@ -5,6 +5,7 @@
 #include "raw_private.h"
 #include "resp_reorder.h"
 #include "rx.h"
+#include "rx_ahead.h"
 #include "rx_batch.h"
 #include "rx_flush.h"
 
@@ -18,18 +19,19 @@ static void rx_end(struct engine *e)
     engine_complete(e);
 }
 
-static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
+/* ahead: what is fetched ahead, or NULL; a constant. */
+ALWAYS_INLINE void rx_frames(struct engine *e, struct frame *frames, unsigned n,
+                             struct rx_ahead *ahead)
 {
     bool batches = e->rx_from == RX_DIRECT && !raw_has_sniffers(e);
     unsigned i = 0, verified = 0, general = 0;
 
-    fault_cost(e);
-    if (n)
-        rx_batch_prefetch(e, frames, n);
     while (i < n) {
-        unsigned done =
-            batches && !general ? rx_batch(e, frames + i, n - i, i, &verified, &general) : 0;
+        unsigned done;
 
+        if (ahead)
+            rx_ahead_go_on(ahead, i);
+        done = batches && !general ? rx_batch(e, frames + i, n - i, i, &verified, &general) : 0;
         i += done;
         if (done)
             continue;
@@ -38,6 +40,24 @@ static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
         general -= general > 0;
         verified -= verified > 0;
     }
+}
+
+static __attribute__((noinline)) void rx_frames_of_many(struct engine *e, struct frame *frames,
+                                                        unsigned n)
+{
+    struct rx_ahead ahead;
+
+    rx_ahead_begin(&ahead, e, frames, n);
+    rx_frames(e, frames, n, &ahead);
+}
+
+static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
+{
+    fault_cost(e);
+    if (unlikely(e->cold))
+        rx_frames_of_many(e, frames, n);
+    else
+        rx_frames(e, frames, n, NULL);
     rx_end(e);
 }
 

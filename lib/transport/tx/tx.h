@@ -32,6 +32,12 @@ void tx_ceiling_wait(struct engine *e);
 /* These are sent. */
 void tx_ceiling_charge(struct engine *e, const struct frame *frames, unsigned n);
 
+/* ---- tx_ahead.c ---- */
+
+/* Fetches what the queue pairs behind qp in the line need into the cache, which it has left since
+ * their last turn. */
+void tx_fetch_ahead(const struct engine *e, const struct qp *qp);
+
 /* ---- tx_seal.c ---- */
 
 /* Ends a packet whose payload is there, or is copied now: ICRC, length, counters. */

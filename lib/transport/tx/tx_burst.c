@@ -50,8 +50,11 @@ static void begin_turn(struct engine *e, struct share *s, struct qp *qp)
 {
     if (!(qp->in_tx_list & TX_LIST_ANSWER))
         count_turn(e);
-    if (e->turn - qp->turn > COLD_TURNS)
+    e->cold = e->turn - qp->turn > COLD_TURNS;
+    if (unlikely(e->cold)) {
+        tx_fetch_ahead(e, qp);
         share_charge(s, COST_COLD);
+    }
     qp->turn = ++e->turn;
 }
 

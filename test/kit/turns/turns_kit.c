@@ -199,7 +199,8 @@ void post_writes(struct sender *s, unsigned n)
     for (; n; n--) {
         struct sqe *e = work_queue_slot(s->sq, s->size, sqe_stride(1, 0), s->prod++);
 
-        *e = (struct sqe){.opcode = SQE_WRITE, .num_sge = 1};
+        *e = (struct sqe){
+            .opcode = SQE_WRITE, .num_sge = 1, .remote_addr = w.mr.iova, .rkey = w.mr.key};
         *(struct sge *)(e + 1) =
             (struct sge){.addr = (uintptr_t)w.memory, .length = MESSAGE, .lkey = w.mr.key};
     }
