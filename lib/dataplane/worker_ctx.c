@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lines.h"
+
 #define HOT_MAX   64u
 #define LOOKS_MAX 256u /* at hot ones in a pass: most have no doorbell */
 #define HOT_TIME  (10 * NS_PER_MS)
@@ -38,11 +40,31 @@ static void forward_doorbell(struct worker *w, const struct worker_ctx *ctx, uin
     worker_kick(to);
 }
 
+/* Where many doorbells were rung, what their queue pairs need is fetched into the cache. */
+#define FETCH_FROM 4
+
+static __attribute__((noinline)) void fetch_rung(const struct worker_ctx *ctx, const uint32_t *slot,
+                                                 unsigned n)
+{
+    struct dp_qp *dq[DOORBELLS_MAX];
+
+    for (unsigned i = 0; i < n; i++) {
+        dq[i] = dp_slots_get(ctx->slots, slot[i]);
+        line_fetch(dq[i]);
+    }
+    for (unsigned i = 0; i < n; i++)
+        if (dq[i])
+            engine_fetch_qp(dq[i]->qp);
+}
+
 /* The application chooses the slots: those without a queue pair are ignored. */
 static void take_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
 {
     uint32_t slot[DOORBELLS_MAX];
     unsigned n = doorbell_take(ctx->doorbells, slot, DOORBELLS_MAX);
+
+    if (n >= FETCH_FROM)
+        fetch_rung(ctx, slot, n);
 
     /* Without a doorbell it has looked at as many words. */
     worker_charge(ctx, (n ? n : DOORBELLS_MAX) * COST_TURN);
