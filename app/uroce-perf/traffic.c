@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "doorbell.h"
+#include "lines.h"
 #include "pattern.h"
 
 #define GRH_LEN 40
@@ -321,6 +322,48 @@ static void on_sent(struct perf_thread *t, const struct cqe *c, uint64_t tsc)
 
 /* ---- completions ---- */
 
+/*
+ * With many queue pairs, what is known about each has left the cache when its completions come.
+ * It is fetched for all that have come: first the queue pair's own, then what that points to.
+ */
+#define FETCH_FROM 256 /* queue pairs: what fewer need is in the cache */
+
+static void fetch_sender(const struct perf_end *e)
+{
+    line_fetch(&e->posted[e->done & (e->sq_size - 1)]);
+    line_fetch_to_write(work_queue_slot(e->sq, e->sq_size, e->sq_stride, e->prod));
+    line_fetch_to_write(&e->shared->sq_prod);
+}
+
+static void fetch_receiver(const struct perf_end *e)
+{
+    line_fetch_to_write(work_queue_slot(e->rq, e->rq_size, e->rq_stride, e->recv_prod));
+    line_fetch_to_write(&e->shared->rq_prod);
+}
+
+static void fetch_ends(const struct perf *p, unsigned kind, const struct cqe *entry, uint32_t cons,
+                       uint32_t size)
+{
+    struct perf_end *e[POLL_MAX];
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < POLL_MAX; i++) {
+        const struct cqe *c = &entry[(cons + i) & (size - 1)];
+
+        if (atomic_load_explicit(&c->seq, memory_order_acquire) != cons + i + 1)
+            break;
+        if (c->uidx >= p->ends || (n && e[n - 1] == &p->end[c->uidx]))
+            continue;
+        e[n] = &p->end[c->uidx];
+        line_fetch(e[n]);
+        line_fetch(kind == SEND_CQ ? (void *)&e[n]->template : &e[n]->peer);
+        line_fetch(&e[n]->local);
+        n++;
+    }
+    for (unsigned i = 0; i < n; i++)
+        (kind == SEND_CQ ? fetch_sender : fetch_receiver)(e[i]);
+}
+
 static unsigned poll_cq(struct perf_thread *t, unsigned side, unsigned kind, uint64_t tsc)
 {
     struct perf *p = t->perf;
@@ -328,6 +371,8 @@ static unsigned poll_cq(struct perf_thread *t, unsigned side, unsigned kind, uin
     struct cq_lane *lane = cq_lane_at(p->cq[side][kind], size, t->index);
     unsigned n;
 
+    if (unlikely(p->opt.qps >= FETCH_FROM))
+        fetch_ends(p, kind, lane->entry, *cons, size);
     for (n = 0; n < POLL_MAX; n++) {
         const struct cqe *c = &lane->entry[*cons & (size - 1)];
 
