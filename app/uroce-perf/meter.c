@@ -12,6 +12,11 @@ static void clear_statistics(struct perf_thread *t, unsigned request)
     atomic_store(&t->cleared, request);
 }
 
+void meter_clear(struct perf_thread *t)
+{
+    clear_statistics(t, atomic_load(&t->cleared));
+}
+
 bool meter_check_clear(struct perf_thread *t)
 {
     unsigned request = atomic_load_explicit(&t->perf->clear, memory_order_relaxed);

@@ -16,7 +16,9 @@ void meter_begin(struct meter *m);
 void meter_turn(struct perf_thread *t, struct meter *m, ns_t now);
 void meter_end(struct perf_thread *t, struct meter *m);
 
-/* Clears the thread's statistics if that was requested, and then returns true. */
+/* Clears the thread's statistics. */
+void meter_clear(struct perf_thread *t);
+/* The same if that was requested, and then returns true. */
 bool meter_check_clear(struct perf_thread *t);
 
 #endif

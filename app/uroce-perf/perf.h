@@ -117,6 +117,7 @@ struct perf_thread {
     unsigned senders;
     bool closed; /* the peers of all its queue pairs are here too */
     bool posting;
+    bool at_rate; /* messages are sent when they are due, not when others complete */
     struct arrivals arrivals; /* of its senders in turn, if there is a rate */
     struct perf_end *ringing[ARRIVALS_BURST];
     unsigned ringers;

@@ -95,25 +95,49 @@ static void poll_and_account(struct perf_thread *t, struct watch *w)
     check_progress(t, w, now);
 }
 
+/* Until nothing is outstanding. */
+static void finish_messages(struct perf_thread *t, struct watch *w)
+{
+    ns_t deadline = w->meter.last + STALL;
+
+    t->posting = false;
+    while (!is_quiet(t) && w->meter.last < deadline && !atomic_load(&t->perf->failed)) {
+        poll_and_account(t, w);
+        traffic_flush(t);
+    }
+}
+
+/* As many messages as there are slots, as fast as they can be sent: the first use of a page of
+ * memory takes time, and messages that are due later would wait for it. They are not counted. */
+static void touch_memory(struct perf_thread *t, struct watch *w)
+{
+    uint32_t slots = max_of(t->perf->out_slots, t->perf->in_slots);
+
+    t->posting = true;
+    traffic_fill(t);
+    while (!is_stopped(t) && t->sender[0]->prod <= slots / t->senders)
+        poll_and_account(t, w);
+    finish_messages(t, w);
+    meter_clear(t);
+    watch_begin(t, w);
+}
+
 /* Runs until `until`, the stop, or the last message; then waits for what is outstanding. */
 static void traffic_slice(struct perf_thread *t, ns_t until)
 {
+    const struct perf_options *o = &t->perf->opt;
     struct watch w;
-    ns_t deadline;
 
     watch_begin(t, &w);
+    if (o->rate && !o->messages && t->senders)
+        touch_memory(t, &w);
     t->posting = true;
-    if (t->perf->opt.rate)
+    if (o->rate)
         traffic_start(t);
     traffic_fill(t);
     while (!is_stopped(t) && w.meter.last < until && (t->outstanding || !is_out_of_messages(t)))
         poll_and_account(t, &w);
-    t->posting = false;
-    deadline = w.meter.last + STALL;
-    while (!is_quiet(t) && w.meter.last < deadline && !atomic_load(&t->perf->failed)) {
-        poll_and_account(t, &w);
-        traffic_flush(t);
-    }
+    finish_messages(t, &w);
     meter_end(t, &w.meter);
 }
 

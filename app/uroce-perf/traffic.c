@@ -154,6 +154,7 @@ void traffic_start(struct perf_thread *t)
     double all = (double)p->opt.qps * (p->opt.bidirectional ? 2 : 1);
     double per_second = (double)p->opt.rate * t->senders / all;
 
+    t->at_rate = true;
     arrivals_start(&t->arrivals, ticks_now(), per_second / tsc_hz(),
                    p->opt.arrivals == ARRIVALS_EVEN, p->opt.seed + t->index);
 }
@@ -190,7 +191,7 @@ void traffic_fill(struct perf_thread *t)
 {
     uint64_t tsc = ticks_now();
 
-    if (t->perf->opt.rate) {
+    if (t->at_rate) {
         post_due(t, tsc);
         return;
     }
@@ -399,7 +400,7 @@ static void post_again(struct perf_thread *t, uint64_t tsc)
         struct perf_end *e = &p->end[t->dirty[i]];
 
         e->dirty = false;
-        if (likely(t->posting) && !p->opt.rate && e->worker == t->index)
+        if (likely(t->posting) && !t->at_rate && e->worker == t->index)
             post_messages(t, e, free_depth(p, e), tsc);
     }
     t->dirties = 0;
@@ -417,7 +418,7 @@ unsigned traffic_poll(struct perf_thread *t)
         n += poll_cq(t, side, SEND_CQ, tsc);
     }
     /* A receiver on another worker returns credit without a completion here. */
-    if (p->opt.rate || (p->opt.mode == MODE_UD && !t->closed))
+    if (t->at_rate || (p->opt.mode == MODE_UD && !t->closed))
         if (t->posting && t->senders)
             traffic_fill(t);
     if (!n)
