@@ -33,12 +33,12 @@ MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_T
 # Other headers, services and work requests, of 8 bytes: the message that they are compared with, and how many times its instructions
 # they may take. Atomics are answered by responses, as READs are. None: a budget alone. "copied": both ends' memory is not mapped; the
 # copies themselves are no system calls here.
-FORMS = {("write", "ipv6"): ("write-8", 1.06), ("read", "ipv6"): ("read-8", 1.06), ("write", "vlan"): ("write-8", 1.5),
+FORMS = {("write", "ipv6"): ("write-8", 1.05), ("read", "ipv6"): ("read-8", 1.05), ("write", "vlan"): ("write-8", 1.5),
          ("write", "vlan6"): ("write-8", 1.5), ("send", "srq"): ("send-8", 1.5), ("write", "inline"): ("write-8", 1.5),
          ("write", "fence"): ("write-8", 1.5), ("write", "uc"): ("write-8", 1.5), ("send", "uc"): ("send-8", 1.5),
          ("write-imm", ""): ("write-8", 1.5), ("send-imm", ""): ("send-8", 1.5), ("write", "sges"): ("write-8", 1.5), ("send", "ud"): ("send-8", 1.5),
          ("write", "counted"): ("write-8", 1.5), ("send", "counted"): ("send-8", 1.5), ("read", "counted"): ("read-8", 1.5),
-         ("fetch-add", ""): ("read-8", 1), ("cmp-swap", ""): ("read-8", 1), ("fetch-add", "ipv6"): ("fetch-add-8", 1.06),
+         ("fetch-add", ""): ("read-8", 1), ("cmp-swap", ""): ("read-8", 1), ("fetch-add", "ipv6"): ("fetch-add-8", 1.05),
          ("read", "copied"): None, ("fetch-add", "copied"): ("read-8-copied", 1.5), ("write", "copied"): None, ("send", "copied"): None,
          ("write-imm", "copied"): ("write-8-copied", 1.5), ("send-imm", "copied"): ("send-8-copied", 1.5),
          ("send", "ud-copied"): ("send-8-copied", 1.5), ("send", "recv-sges"): ("send-8", 1.5), ("read", "sges"): ("read-8", 1.5),

@@ -138,6 +138,20 @@ def veth(s, driver, mtu):
             yield Rig(daemons, [programs.Place(end.namespace) for end in other.ends], "127.0.0.1", other.ends[0].ipv4)
 
 
+@contextlib.contextmanager
+def udp(s, mtu):
+    """TCP and bare datagrams have a second wire, as above."""
+    with net.Wire(mtu) as wire, net.Wire(mtu, f"{os.getpid()}-tcp") as other, contextlib.ExitStack() as cleanup:
+        daemons = []
+        for end in wire.ends:
+            daemons.append(kit.Daemon(s.build, s.folder, f"end{end.number}", (f"--udp={end.ipv4}",), end.namespace))
+            cleanup.callback(daemons[-1].stop)
+        for daemon in daemons:
+            kit.wait_until(lambda: daemon.show("ports")[0]["state"] == "active", 10, "the link is up")
+            daemon.prefix = []  # programs exchange addresses on the loopback interface
+        yield Rig(daemons, [programs.Place(end.namespace) for end in other.ends], "127.0.0.1", other.ends[0].ipv4)
+
+
 # ---- one side of a comparison: the command for the page, and the function ----
 
 def perftest(command, read):
@@ -276,15 +290,32 @@ def over_memif(s):
                        ["ib_write_bw", "dpdk-testpmd", "stdbuf"])]
 
 
-def over_veth(s, name, what, path_mtu):
+def over_veth(s, name, what, path_mtu, write=(), latency=()):
+    """write, latency: targets."""
     return [
         Comparison(name + "-write", f"WRITE 64 KiB, {what}", "GB/s",
                    perftest(f"ib_write_bw -F -x 0 -m {path_mtu} -s 65536 {s.long}", programs.gigabytes), iperf3_rate(s),
-                   "iperf3", needs=["ib_write_bw", "iperf3"]),
+                   "iperf3", list(write), ["ib_write_bw", "iperf3"]),
         Comparison(name + "-lat", f"SEND 8 B, half a round trip, {what}", "µs",
                    perftest(f"ib_send_lat -F -x 0 -s 8 -n {s.round_trips}", programs.median_us), qperf_latency(s),
-                   "`tcp_lat`", needs=["ib_send_lat", "qperf"]),
+                   "`tcp_lat`", list(latency), ["ib_send_lat", "qperf"]),
     ]
+
+
+# Of a datagram's payload, beside the path MTU: BTH and ICRC.
+UDP_OVERHEAD = 16
+
+
+def over_udp(s, name, what, path_mtu):
+    def bare(rig):
+        datagrams = programs.udp_segments(rig.places, rig.tcp_address, path_mtu + UDP_OVERHEAD, s.seconds)
+        return datagrams * path_mtu / (path_mtu + UDP_OVERHEAD) / 1e9
+
+    return over_veth(s, name, what, path_mtu, [Target("ratio", at_least=0.6)], [Target("ratio", at_most=1)]) + [
+        Comparison(name + "-bare", f"WRITE 64 KiB, {what}", "GB/s",
+                   perftest(f"ib_write_bw -F -x 0 -m {path_mtu} -s 65536 {s.long}", programs.gigabytes),
+                   (f"test/perf/bench/udp_segments.py send SERVER PORT {path_mtu + UDP_OVERHEAD} {s.seconds}", bare),
+                   "the same datagrams, bare", [Target("ratio", at_least=0.7)], ["ib_write_bw"])]
 
 
 def groups(s):
@@ -293,6 +324,10 @@ def groups(s):
         Group("loopback", "Debian's programs over the loopback device", lambda: loopback(s), programs_in_loopback(s)),
         Group("ucx", "UCX over the loopback device", lambda: loopback(s), ucx(s)),
         Group("memif", "Two `uroced` joined by shared memory", lambda: memif(s), over_memif(s)),
+        Group("udp", "Two `uroced` joined by veth, UDP sockets", lambda: udp(s, 1500),
+              over_udp(s, "udp", "UDP sockets, MTU 1500", 1024)),
+        Group("udp-9000", "The same with an MTU of 9000", lambda: udp(s, 9000),
+              over_udp(s, "udp-9000", "UDP sockets, MTU 9000", 4096)),
         Group("packet", "Two `uroced` joined by veth, packet sockets", lambda: veth(s, "packet", 1500),
               over_veth(s, "packet", "packet sockets, MTU 1500", 1024)),
         Group("packet-9000", "The same with an MTU of 9000", lambda: veth(s, "packet", 9000),

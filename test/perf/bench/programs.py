@@ -95,6 +95,19 @@ def iperf3(places, address, seconds):
         server.kill()
 
 
+def udp_segments(places, address, size, seconds):
+    """Bytes of datagrams' payload per second, which arrive joined."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "udp_segments.py")
+    port = str(kit.free_port())
+    server = kit.Program(places[0], [path, "receive", address, port])
+    try:
+        kit.wait_until(lambda: "ready" in server.text(), 10, "the receiver is ready")
+        kit.Program(places[1], [path, "send", address, port, str(size), str(seconds)]).finish(PROGRAM_SECONDS)
+        return float(server.finish(PROGRAM_SECONDS).split()[-1])
+    finally:
+        server.kill()
+
+
 # ---- UCX ----
 
 # UCX needs a device file with the name that verbs reports, so it gets a /dev of its own.
