@@ -30,7 +30,7 @@ LOOPS = {8: 20000, 64 << 10: 1000, 1 << 20: 100, 4 << 20: 25}   # of mpi4py's ri
 OPENMPI = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
 OVER_UCX = ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
 OVER_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo", "--mca", "osc", "pt2pt"]
-DEVICE = {"UCX_TLS": "ib,self", "UCX_RNDV_THRESH": "16K", "UCX_RNDV_SEND_NBR_THRESH": "16K"}
+DEVICE = {"UCX_TLS": "ib,self", "UCX_RNDV_THRESH": "64K", "UCX_RNDV_SEND_NBR_THRESH": "64K"}
 UCX_TCP = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
 MPICH_YIELDS = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
 # MPI: {side: (mpirun, environment)}
