@@ -18,8 +18,9 @@ static inline void *lines_alloc(size_t bytes)
 }
 
 /*
- * Begins to fetch the line of p, which need not be valid, and does not wait for it. gcc leaves out
- * calls of functions that only fetch, as without effect; an asm statement is one.
+ * Begins to fetch the line of p, which need not be valid, and does not wait for it. Into the second
+ * cache, which can have more lines on their way than the first. gcc leaves out calls of functions
+ * that only fetch, as without effect; an asm statement is one.
  */
 static inline void line_fetch(const volatile void *p)
 {

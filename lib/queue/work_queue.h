@@ -45,18 +45,6 @@ struct recv_wqe {
 int work_queue_pending(const struct work_queue *q);
 
 /**
- * Where an entry is. The worker.
- *
- * @param q  The queue.
- * @param index  Any number; it is the entry's modulo q->size.
- * @return  The entry, which the application may be writing.
- */
-static inline const void *work_queue_entry(const struct work_queue *q, uint32_t index)
-{
-    return q->ring + (size_t)(index & (q->size - 1)) * q->stride;
-}
-
-/**
  * Take the next WQE of a send queue, which must be pending; its index is q->cons before the call.
  * The worker.
  *
@@ -102,6 +90,18 @@ uint64_t work_queue_take_id(struct work_queue *q);
 static inline void *work_queue_slot(uint8_t *ring, uint32_t size, uint32_t stride, uint32_t index)
 {
     return ring + (size_t)(index & (size - 1)) * stride;
+}
+
+/**
+ * Where an entry is, at the dataplane's end. The worker.
+ *
+ * @param q  The queue.
+ * @param index  Any number; it is the entry's modulo q->size.
+ * @return  The entry, which the application may be writing.
+ */
+static inline const void *work_queue_entry(const struct work_queue *q, uint32_t index)
+{
+    return work_queue_slot((uint8_t *)q->ring, q->size, q->stride, index);
 }
 
 #endif

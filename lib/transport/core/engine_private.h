@@ -88,6 +88,10 @@ struct class_share {
     uint64_t time; /* of those that share by bytes: share_class.c */
 };
 
+/* While engine.cold: the messages of a queue pair's turn that something is fetched ahead for.
+ * Further lines of a ring follow in order, which processors foresee. */
+#define FETCH_MESSAGES 4u
+
 #define LOSS_WATCHES 64 /* queue pairs without a store, whose next request may be lost */
 
 struct engine {

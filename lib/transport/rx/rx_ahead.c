@@ -100,11 +100,9 @@ static void fetch_state(const struct rx_arrival *a)
     }
 }
 
-#define MESSAGES 4u /* of a turn */
-
 static void fetch_slots(const struct requester *req)
 {
-    unsigned n = min_of(req->head - req->tail, MESSAGES);
+    unsigned n = min_of(req->head - req->tail, FETCH_MESSAGES);
 
     for (unsigned i = 0; i < n; i++)
         line_fetch(slot_at(req, req->tail + i));
@@ -113,14 +111,18 @@ static void fetch_slots(const struct requester *req)
 static void fetch_receives(const struct work_queue *rq)
 {
     line_fetch(rq->prod);
-    for (unsigned i = 0; i < MESSAGES; i++)
+    for (unsigned i = 0; i < FETCH_MESSAGES; i++)
         line_fetch(work_queue_entry(rq, rq->cons + i));
 }
 
 static void fetch_resources(const struct responder *resp)
 {
-    for (unsigned i = 0; i < MESSAGES; i++)
-        line_fetch_to_write(resp->res + (resp->res_head + i) % resp->res_max);
+    uint32_t at = resp->res_head % resp->res_max;
+
+    for (unsigned i = 0; i < FETCH_MESSAGES; i++) {
+        line_fetch_to_write(&resp->res[at]);
+        at = at + 1 < resp->res_max ? at + 1 : 0;
+    }
 }
 
 /* Whatever the key grants: this reads nothing. */

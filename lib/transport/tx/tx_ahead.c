@@ -15,9 +15,6 @@
 #define RINGS_AHEAD    4
 #define STATE_AHEAD    6
 
-/* Messages of a turn. Further lines of a ring follow in order, which processors foresee. */
-#define MESSAGES 4
-
 static void fetch_state(const struct qp *qp)
 {
     line_fetch(qp);
@@ -36,7 +33,7 @@ static void fetch_state(const struct qp *qp)
 static void fetch_rings(const struct requester *req)
 {
     line_fetch(req->sq.prod);
-    for (uint32_t i = 0; i < MESSAGES; i++) {
+    for (uint32_t i = 0; i < FETCH_MESSAGES; i++) {
         const uint8_t *slot = (const uint8_t *)slot_at(req, req->head + i);
 
         line_fetch(send_wqe_at(&req->sq, req->sq.cons + i));
@@ -47,7 +44,7 @@ static void fetch_rings(const struct requester *req)
 
 static void fetch_payloads(const struct engine *e, const struct requester *req)
 {
-    int n = min_of(work_queue_pending(&req->sq), MESSAGES);
+    int n = min_of(work_queue_pending(&req->sq), (int)FETCH_MESSAGES);
 
     for (int i = 0; i < n; i++) {
         struct sge sge = send_wqe_peek_sge(&req->sq, req->sq.cons + (uint32_t)i);
