@@ -91,7 +91,7 @@ static unsigned send_burst(struct stage *s)
         f[i].len = s->len;
     }
     if (n)
-        s->out->ops->tx_burst(s->out, s->queue, f, n, n);
+        pktio_send(s->out, s->queue, f, n, n);
     return n;
 }
 
@@ -135,7 +135,7 @@ static unsigned forward_burst(struct stage *s)
         out[used++].len = in[i].len;
     }
     if (lent)
-        s->out->ops->tx_burst(s->out, s->queue, out, lent, used);
+        pktio_send(s->out, s->queue, out, lent, used);
     s->in->ops->rx_release(s->in, s->queue, in, n);
     counter_add(&s->t->stats.received, n);
     return used;
@@ -182,7 +182,7 @@ static unsigned build_burst(struct stage *s)
     for (unsigned i = 0; i < n; i++)
         build_packet(s, &f[i]);
     if (n)
-        s->out->ops->tx_burst(s->out, s->queue, f, n, 0);
+        pktio_send(s->out, s->queue, f, n, 0);
     return n;
 }
 

@@ -110,6 +110,11 @@ static void capture_tx_burst(struct pktio *io, unsigned queue, struct frame *f, 
     c->inner->ops->tx_burst(c->inner, queue, f, n, used);
 }
 
+static void capture_tx_flush(struct pktio *io, unsigned queue)
+{
+    pktio_flush(capture_of(io)->inner, queue);
+}
+
 static int capture_wake_fd(struct pktio *io, unsigned queue)
 {
     struct pktio *inner = capture_of(io)->inner;
@@ -204,6 +209,7 @@ static void set_ops(struct capture *c)
         .rx_release = capture_rx_release,
         .tx_lend = capture_tx_lend,
         .tx_burst = capture_tx_burst,
+        .tx_flush = inner->tx_flush ? capture_tx_flush : NULL,
         .wake_fd = capture_wake_fd,
         .wake_arm = capture_wake_arm,
         .must_poll = inner->must_poll ? capture_must_poll : NULL,

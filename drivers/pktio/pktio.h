@@ -128,7 +128,7 @@ struct pktio_ops {
 
     /**
      * Send lent frames, and take the others back. What the port refuses is counted and dropped:
-     * RoCE recovers. The worker.
+     * RoCE recovers. A port with tx_flush may keep frames until then. The worker.
      *
      * @param io  The port.
      * @param queue  The queue that lent them.
@@ -137,6 +137,16 @@ struct pktio_ops {
      * @param used  How many of them, from the first on, are sent; their len is set.
      */
     void (*tx_burst)(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used);
+
+    /**
+     * Send the frames that tx_burst has kept, as no burst follows at once. Those that the port has
+     * no room for wait for rx_burst. NULL: tx_burst keeps none; else several bursts with one flush
+     * cost less than one each. The worker.
+     *
+     * @param io  The port.
+     * @param queue  The queue.
+     */
+    void (*tx_flush)(struct pktio *io, unsigned queue);
 
     /**
      * What wakes the worker. The same answer each time. Control thread.
@@ -240,5 +250,33 @@ struct pktio_ops {
 struct pktio {
     const struct pktio_ops *ops;
 };
+
+/**
+ * Send the frames that bursts may have kept: tx_flush, if the port has it. The worker.
+ *
+ * @param io  The port.
+ * @param queue  The queue.
+ */
+static inline void pktio_flush(struct pktio *io, unsigned queue)
+{
+    if (io->ops->tx_flush)
+        io->ops->tx_flush(io, queue);
+}
+
+/**
+ * Send lent frames at once: tx_burst and tx_flush. The worker.
+ *
+ * @param io  The port.
+ * @param queue  The queue.
+ * @param f  All frames that tx_lend lent.
+ * @param n  How many.
+ * @param used  How many of them are sent.
+ */
+static inline void pktio_send(struct pktio *io, unsigned queue, struct frame *f, unsigned n,
+                              unsigned used)
+{
+    io->ops->tx_burst(io, queue, f, n, used);
+    pktio_flush(io, queue);
+}
 
 #endif

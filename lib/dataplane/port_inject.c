@@ -234,7 +234,7 @@ static void send_ready(struct port_inject *pi, unsigned queue, ns_t now)
     struct frame f;
 
     while ((ready = find_ready(pi, &pi->tx, now)) && ops->tx_lend(pi->inner, queue, &f, 1))
-        ops->tx_burst(pi->inner, queue, &f, 1, fill(pi, &f, ready));
+        pktio_send(pi->inner, queue, &f, 1, fill(pi, &f, ready));
 }
 
 /* Lent frames that the worker has not used carry what waits, right behind the frame that lets it
@@ -269,6 +269,11 @@ static void inject_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
     pi->inner->ops->tx_burst(pi->inner, queue, out, n, sent);
 }
 
+static void inject_tx_flush(struct pktio *io, unsigned queue)
+{
+    pktio_flush(inject_of(io)->inner, queue);
+}
+
 /* In front of the port, or not: without rules, when nothing is left that only this port can take
  * back. Returns whether it is not. */
 static bool place(struct port_inject *pi)
@@ -295,6 +300,7 @@ static const struct pktio_ops inject_ops = {
     .rx_release = inject_rx_release,
     .tx_lend = inject_tx_lend,
     .tx_burst = inject_tx_burst,
+    .tx_flush = inject_tx_flush,
     .wake_arm = inject_wake_arm,
 };
 

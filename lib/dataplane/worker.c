@@ -15,6 +15,9 @@
 
 #include <string.h>
 
+/* Of a port that sends several bursts together: the first ones are short after a pause. */
+#define TX_BURSTS 4
+
 static bool receive_burst(struct worker_port *p, ns_t now)
 {
     const struct pktio_ops *ops = p->io->ops;
@@ -60,7 +63,7 @@ static bool transmit_slow_path(struct worker_port *p)
             f.len = len;
             counter_inc(&p->slow->down_frames);
         }
-        ops->tx_burst(p->io, p->queue, &f, 1, used);
+        pktio_send(p->io, p->queue, &f, 1, used);
         frame_ring_pop(p->slow->down);
         sent = true;
     }
@@ -75,14 +78,15 @@ static bool expire_timers(struct worker_port *p, ns_t now)
     return true;
 }
 
-/* One burst: what it sent, and the answers to it, are processed while they are in the cache.
- * Borrowing frames that remain unused costs too, so it borrows twice what the last burst used. */
-static bool transmit_burst(struct worker_port *p, ns_t now)
+/* Borrowing frames that remain unused costs too, so it borrows twice what the last burst used. full:
+ * set if all of them are used, and there may be more to send. */
+static bool transmit_burst(struct worker_port *p, ns_t now, bool *full)
 {
     const struct pktio_ops *ops = p->io->ops;
     struct frame f[FRAME_BURST];
     unsigned n, used, sent;
 
+    *full = false;
     if (!engine_wants_tx(p->engine))
         return false;
     n = ops->tx_lend(p->io, p->queue, f, p->lend);
@@ -102,8 +106,23 @@ static bool transmit_burst(struct worker_port *p, ns_t now)
         ops->tx_burst(p->io, p->queue, f, n, sent);
     }
     p->lend = (uint8_t)min_of(max_of(2 * used, TX_LEND_MIN), (unsigned)FRAME_BURST);
+    *full = used == n;
     /* A packet whose payload cannot be read uses no frame, and others may wait behind it. */
     return used || engine_wants_tx(p->engine);
+}
+
+/* One burst: what it sent, and the answers to it, are processed while they are in the cache. More
+ * of them if the port sends them together. */
+static bool transmit(struct worker_port *p, ns_t now)
+{
+    bool full, work = transmit_burst(p, now, &full);
+
+    if (likely(!p->io->ops->tx_flush))
+        return work;
+    for (unsigned i = 1; full && i < TX_BURSTS; i++)
+        transmit_burst(p, now, &full);
+    p->io->ops->tx_flush(p->io, p->queue);
+    return work;
 }
 
 bool worker_poll(struct worker *w, ns_t now)
@@ -123,7 +142,7 @@ bool worker_poll(struct worker *w, ns_t now)
         work |= expire_timers(&w->port[i], now);
         w->port[i].tx_full = false;
         work |= transmit_slow_path(&w->port[i]);
-        work |= transmit_burst(&w->port[i], now);
+        work |= transmit(&w->port[i], now);
     }
     worker_flush_notifications(w);
     counter_inc(&w->stats.loops);

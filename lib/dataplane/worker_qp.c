@@ -56,8 +56,8 @@ bool worker_send_answers(struct worker_port *port, struct qp *qp)
     n = ops->tx_lend(port->io, port->queue, f, LAST_ANSWERS);
     if (!n)
         return false;
-    ops->tx_burst(port->io, port->queue, f, n,
-                  engine_tx_answers(port->engine, qp, f, n, worker_time()));
+    pktio_send(port->io, port->queue, f, n,
+               engine_tx_answers(port->engine, qp, f, n, worker_time()));
     port->worker->sent_lent = true;
     return true;
 }

@@ -90,6 +90,19 @@ void icrc_seal_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f, un
 bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
 /**
+ * Copy a payload with its pad and ICRC into its packet, and check the ICRC in the same pass.
+ *
+ * @param kind  The network header's kind.
+ * @param l3  The first byte of the network header; the headers are complete, with a BTH at least.
+ * @param head_len  Bytes from there to the payload.
+ * @param from  The payload, which does not overlap the packet.
+ * @param len  Bytes at from: the payload, its pad and the ICRC; a multiple of four, at least four.
+ * @return  As icrc_verify().
+ */
+bool icrc_verify_copy(enum icrc_l3 kind, uint8_t *l3, size_t head_len, const uint8_t *from,
+                      size_t len);
+
+/**
  * By what a packet's ICRC differs from the right one.
  *
  * @param kind  The network header's kind.

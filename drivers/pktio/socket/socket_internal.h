@@ -42,14 +42,21 @@ struct socket_rx {
     uint32_t dropped[SOCKET_RX_MAX]; /* by the kernel, as it counts (SO_RXQ_OVFL) */
 };
 
+/* Where things are in a frame of RoCEv2. */
+struct socket_layout {
+    uint8_t *l3, *bth;
+    uint32_t len; /* bytes from the BTH through the ICRC */
+    enum icrc_l3 kind;
+};
+
 /* Packets that leave in one system call: one flow's, of one length but for the last, which may be
  * shorter. */
 struct socket_group {
     uint16_t slot[SOCKET_SEGMENTS];
     unsigned count;
-    uint32_t len;    /* bytes of the first frame */
-    unsigned place;  /* of the socket, in socket_port.sport */
-    bool ipv4, full; /* full: it takes no more */
+    struct socket_layout first;
+    unsigned place; /* of the socket, in socket_port.sport */
+    bool full;      /* it takes no more */
 };
 
 struct socket_port {
@@ -64,6 +71,7 @@ struct socket_port {
     struct socket_rx rx;
     struct socket_group group[FRAME_BURST]; /* to be sent */
     unsigned groups;
+    uint8_t *outgoing; /* a group as the kernel takes it, and room for headers before */
     bool no_segments; /* the kernel cannot cut datagrams for these interfaces */
     struct {
         uint16_t port; /* 0: none is open */
@@ -96,6 +104,16 @@ unsigned socket_rx_take(struct socket_port *s, struct frame *f, unsigned n);
 void socket_tx_add(struct socket_port *s, uint16_t slot);
 /* Sends what was added; what the kernel has no room for stays. */
 void socket_tx_flush(struct socket_port *s);
+/* Where things are in a frame; false: it is not RoCEv2, or too short. */
+bool socket_find_layout(const struct socket_port *s, uint16_t slot, struct socket_layout *l);
+
+/* ---- socket_send.c ---- */
+
+/* Allocates what sending needs. 0 or -ENOMEM. */
+int socket_send_init(struct socket_port *s);
+void socket_send_fini(struct socket_port *s);
+/* Hands a group's packets to the kernel; the frames remain as they are. 0, or the error. */
+int socket_send(struct socket_port *s, const struct socket_group *g);
 
 /* ---- socket_sport.c ---- */
 

@@ -223,6 +223,8 @@ static unsigned socket_tx_lend(struct pktio *io, unsigned queue, struct frame *f
 {
     struct socket_port *s = socket_port_of(io);
 
+    if (s->groups > FRAME_BURST / 2)
+        socket_tx_flush(s);
     return s->groups > FRAME_BURST / 2 ? 0 : frame_slots_lend(&s->slots, f, n, true);
 }
 
@@ -233,8 +235,12 @@ static void socket_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
 
     for (unsigned i = 0; i < used; i++)
         socket_tx_add(s, frame_slots_note(&s->slots, &f[i]));
-    socket_tx_flush(s);
     socket_rx_release(io, queue, f + used, n - used);
+}
+
+static void socket_flush(struct pktio *io, unsigned queue)
+{
+    socket_tx_flush(socket_port_of(io));
 }
 
 static int socket_wake_fd(struct pktio *io, unsigned queue)
@@ -265,6 +271,7 @@ static void socket_close(struct pktio *io)
     if (s->epoll >= 0)
         close(s->epoll);
     socket_rx_fini(s);
+    socket_send_fini(s);
     frame_slots_fini(&s->slots);
     free(s);
 }
@@ -276,6 +283,7 @@ static const struct pktio_ops socket_ops = {
     .rx_release = socket_rx_release,
     .tx_lend = socket_tx_lend,
     .tx_burst = socket_tx_burst,
+    .tx_flush = socket_flush,
     .wake_fd = socket_wake_fd,
     .wake_arm = socket_wake_arm,
     .counters = socket_counters,
@@ -290,6 +298,8 @@ static int init(struct socket_port *s)
 
     if (!err)
         err = socket_rx_init(s);
+    if (!err)
+        err = socket_send_init(s);
     if (err)
         return err;
     s->epoll = epoll_create1(EPOLL_CLOEXEC);

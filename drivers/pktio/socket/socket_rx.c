@@ -15,6 +15,7 @@
 #include "bytes.h"
 #include "frame_peek.h"
 #include "icrc_id.h"
+#include "pkt.h"
 #include "socket_internal.h"
 
 #define PACKET_MIN 16 /* BTH and ICRC */
@@ -152,14 +153,21 @@ static void make_headers(struct socket_port *s, const struct socket_datagram *d)
     rx->traffic_class = d->traffic_class;
 }
 
-/* Checks the ICRC. False: it is wrong, and the engine will find the same and say so. */
-static bool check(struct socket_datagram *d, uint8_t *l3, enum icrc_l3 kind, size_t len)
+/* Copies a packet behind its headers and checks the ICRC. False: it is wrong, and the engine will
+ * find the same and say so. */
+static bool copy_and_check(struct socket_datagram *d, uint8_t *l3, enum icrc_l3 kind,
+                           const uint8_t *bytes, size_t len)
 {
-    if (len % 4 || len < PACKET_MIN + IPV4_LEN + UDP_LEN)
+    size_t headers = icrc_headers(kind);
+
+    if (len % 4 || len < PACKET_MIN) {
+        memcpy(l3 + headers, bytes, len);
         return false;
-    if (icrc_verify(kind, l3, len))
+    }
+    memcpy(l3 + headers, bytes, BTH_LEN);
+    if (icrc_verify_copy(kind, l3, headers + BTH_LEN, bytes + BTH_LEN, len - BTH_LEN))
         return true;
-    if (kind != ICRC_IPV4 || !icrc_find_id(l3, len))
+    if (kind != ICRC_IPV4 || !icrc_find_id(l3, headers + len))
         return false;
     d->id = get_be16(l3 + 4);
     put_be16(l3 + 10, 0);
@@ -176,10 +184,9 @@ static void take_packet(struct socket_port *s, struct socket_datagram *d, const 
     uint8_t *frame = frame_slot(&s->slots, slot);
 
     encap_tx(frame, t, len, d->id);
-    memcpy(frame + t->len, bytes + d->at, len);
     s->slots.len[slot] = t->len + len;
     s->slots.omitted[slot] =
-        check(d, frame + t->l3_off, (enum icrc_l3)t->l3_kind, t->len - t->l3_off + len);
+        copy_and_check(d, frame + t->l3_off, (enum icrc_l3)t->l3_kind, bytes + d->at, len);
     if ((d->traffic_class & ECN_MASK) == ECN_CE)
         frame_mark(frame, s->slots.len[slot]);
     d->id++;

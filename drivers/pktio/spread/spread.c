@@ -52,6 +52,13 @@ static void spread_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
         spread_owner_tx(s, f, n, used);
 }
 
+/* The worker of queue 0 does so for the others, too. */
+static void spread_tx_flush(struct pktio *io, unsigned queue)
+{
+    if (!queue)
+        pktio_flush(spread_of(io)->inner, 0);
+}
+
 /* ---- waking ---- */
 
 static int spread_wake_fd(struct pktio *io, unsigned queue)
@@ -217,6 +224,7 @@ static void set_ops(struct spread *s)
         .rx_release = spread_rx_release,
         .tx_lend = spread_tx_lend,
         .tx_burst = spread_tx_burst,
+        .tx_flush = inner->tx_flush ? spread_tx_flush : NULL,
         .wake_fd = spread_wake_fd,
         .wake_arm = spread_wake_arm,
         .must_poll = spread_must_poll,

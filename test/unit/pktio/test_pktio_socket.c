@@ -81,7 +81,7 @@ static void send_frame(const struct roce_flow *flow, uint32_t number, bool seale
         memset(f.data + f.len - 4, 0xEE, 4);
     if (!right)
         f.data[f.len - 2] ^= 0x10;
-    a->ops->tx_burst(a, 0, &f, 1, 1);
+    pktio_send(a, 0, &f, 1, 1);
 }
 
 static unsigned receive_within(struct pktio *io, struct frame *f, unsigned n, int ms)
@@ -187,7 +187,7 @@ static void test_bursts(void **state)
 
             f[i].len = roce_frame_write(f[i].data, &flow, which << 24 | sent[which]++);
         }
-        a->ops->tx_burst(a, 0, f, n, n);
+        pktio_send(a, 0, f, n, n);
         while (got < n) {
             unsigned count = receive_within(b, f, FRAME_BURST, LIMIT_MS);
 
@@ -203,6 +203,36 @@ static void test_bursts(void **state)
         }
     }
     assert_memory_equal(next, sent, sizeof(next));
+}
+
+/* The packets of several bursts leave together: the identification counts them. */
+static void test_flush(void **state)
+{
+    enum { BURSTS = 3, EACH = 20 };
+    struct roce_flow flow = flow_number(5);
+    struct frame f[FRAME_BURST];
+    unsigned got = 0;
+
+    for (unsigned burst = 0; burst < BURSTS; burst++) {
+        assert_int_equal(a->ops->tx_lend(a, 0, f, FRAME_BURST), FRAME_BURST);
+        for (unsigned i = 0; i < EACH; i++)
+            f[i].len = roce_frame_write(f[i].data, &flow, burst * EACH + i);
+        a->ops->tx_burst(a, 0, f, FRAME_BURST, EACH);
+    }
+    assert_false(a->ops->wake_arm(a, 0));
+    assert_int_equal(receive_within(b, f, FRAME_BURST, 0), 0);
+    a->ops->tx_flush(a, 0);
+    assert_true(a->ops->wake_arm(a, 0));
+    while (got < BURSTS * EACH) {
+        unsigned count = receive_within(b, f, FRAME_BURST, LIMIT_MS);
+
+        assert_true(count > 0);
+        for (unsigned i = 0; i < count; i++, got++) {
+            assert_int_equal(roce_frame_number(f[i].data, f[i].len), got);
+            assert_int_equal(get_be16(f[i].data + ETH_LEN + 4), got);
+        }
+        release(b, f, count);
+    }
 }
 
 static void test_own_frames(void **state)
@@ -326,7 +356,7 @@ static void test_slots(void **state)
     for (unsigned round = 0; round < 3000; round++) {
         assert_int_equal(a->ops->tx_lend(a, 0, f, FRAME_BURST), FRAME_BURST);
         f[0].len = roce_frame_write(f[0].data, &flow, round);
-        a->ops->tx_burst(a, 0, f, FRAME_BURST, 1);
+        pktio_send(a, 0, f, FRAME_BURST, 1);
         f[0] = receive_one(b);
         release(b, f, 1);
     }
@@ -340,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_bursts),       cmocka_unit_test(test_own_frames),
         cmocka_unit_test(test_source_ports), cmocka_unit_test(test_identification_of_others),
         cmocka_unit_test(test_garbage),      cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_flush),
     };
 
     return cmocka_run_group_tests_name("pktio_socket", tests, setup, teardown);

@@ -126,6 +126,29 @@ static void test_copy(void **state)
             }
 }
 
+/* What was received is copied as it is, right or wrong. */
+static void test_verify_copy(void **state)
+{
+    static uint8_t packet[96 + 5000], copy[sizeof(packet)];
+    struct random r = {10};
+
+    for (unsigned n = 0; n < 3000; n++) {
+        enum icrc_l3 kind = kinds[n % ARRAY_SIZE(kinds)];
+        size_t head = least[kind], len = 4 * random_below(&r, 1200), flip;
+
+        fill(packet, head + len, &r);
+        icrc_seal(kind, packet, head + len);
+        memset(copy, 0, sizeof(copy));
+        memcpy(copy, packet, head);
+        assert_true(icrc_verify_copy(kind, copy, head, packet + head, len + 4));
+        assert_memory_equal(copy, packet, head + len + 4);
+        flip = random_below(&r, (uint32_t)len + 4);
+        packet[head + flip] ^= 0x40;
+        assert_false(icrc_verify_copy(kind, copy, head, packet + head, len + 4));
+        assert_memory_equal(copy, packet, head + len + 4);
+    }
+}
+
 static void test_too_short_is_false(void **state)
 {
     uint8_t bytes[64] = {0};
@@ -209,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_every_bit),
         cmocka_unit_test(test_alike),
         cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_verify_copy),
     };
 
     return cmocka_run_group_tests_name("wire_icrc", tests, NULL, NULL);

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A port that keeps the frames of a burst until it is told that none follows. The worker tells it
+ * in each pass, after several bursts if there is as much to send. */
+#include <sched.h>
+#include <string.h>
+
+#include "unit.h"
+#include "worker_kit.h"
+
+#define ROUNDS   50
+#define WRITES   14
+#define UNIT     1024
+#define PACKETS  (WRITES * UNIT / 256) /* by the kit's path MTU; more than a burst */
+#define DEADLINE (20 * NS_PER_SEC)
+
+struct memory {
+    uint8_t source[WRITES][UNIT], target[WRITES][UNIT];
+};
+
+/* The port of each side, over a cable's end. What the worker writes is read when it has ended. */
+static struct keeper {
+    struct pktio io, *below;
+    unsigned bursts; /* with frames, since the last flush */
+    unsigned most;   /* of them in one flush */
+    bool late;       /* something was kept when the worker went on */
+} keeper[2];
+static unsigned keepers;
+
+static struct keeper *keeper_of(struct pktio *io)
+{
+    return container_of(io, struct keeper, io);
+}
+
+static void keeper_info(struct pktio *io, struct pktio_info *info)
+{
+    struct pktio *below = keeper_of(io)->below;
+
+    below->ops->info(below, info);
+}
+
+static unsigned keeper_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    struct keeper *k = keeper_of(io);
+
+    k->late |= k->bursts != 0;
+    return k->below->ops->rx_burst(k->below, queue, f, n);
+}
+
+static void keeper_rx_release(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    struct pktio *below = keeper_of(io)->below;
+
+    below->ops->rx_release(below, queue, f, n);
+}
+
+static unsigned keeper_tx_lend(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    struct pktio *below = keeper_of(io)->below;
+
+    return below->ops->tx_lend(below, queue, f, n);
+}
+
+static void keeper_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n,
+                            unsigned used)
+{
+    struct keeper *k = keeper_of(io);
+
+    k->bursts += used != 0;
+    k->below->ops->tx_burst(k->below, queue, f, n, used);
+}
+
+static void keeper_tx_flush(struct pktio *io, unsigned queue)
+{
+    struct keeper *k = keeper_of(io);
+
+    k->most = max_of(k->most, k->bursts);
+    k->bursts = 0;
+}
+
+static int keeper_wake_fd(struct pktio *io, unsigned queue)
+{
+    struct pktio *below = keeper_of(io)->below;
+
+    return below->ops->wake_fd(below, queue);
+}
+
+static bool keeper_wake_arm(struct pktio *io, unsigned queue)
+{
+    struct keeper *k = keeper_of(io);
+
+    k->late |= k->bursts != 0;
+    return k->below->ops->wake_arm(k->below, queue);
+}
+
+static void keeper_close(struct pktio *io)
+{
+    struct pktio *below = keeper_of(io)->below;
+
+    below->ops->close(below);
+}
+
+static const struct pktio_ops keeper_ops = {
+    .driver = "keeper",
+    .info = keeper_info,
+    .rx_burst = keeper_rx_burst,
+    .rx_release = keeper_rx_release,
+    .tx_lend = keeper_tx_lend,
+    .tx_burst = keeper_tx_burst,
+    .tx_flush = keeper_tx_flush,
+    .wake_fd = keeper_wake_fd,
+    .wake_arm = keeper_wake_arm,
+    .close = keeper_close,
+};
+
+static struct pktio *wrap(struct pktio *end)
+{
+    struct keeper *k = &keeper[keepers++];
+
+    *k = (struct keeper){.io.ops = &keeper_ops, .below = end};
+    return &k->io;
+}
+
+static struct memory *memory(void)
+{
+    return (struct memory *)kit_memory;
+}
+
+static uint64_t va(const void *p)
+{
+    return KIT_BASE + (uint64_t)((const uint8_t *)p - kit_memory);
+}
+
+static void wait_for(struct test_cq *cq, ns_t deadline)
+{
+    const struct cqe *e;
+
+    while (!(e = cq_reader_peek(&cq->reader))) {
+        require(worker_time() < deadline);
+        sched_yield();
+    }
+    require(e->status == WC_SUCCESS);
+    cq_reader_advance(&cq->reader);
+}
+
+static void write_all(struct test_qp *from, const struct test_mr mr[2])
+{
+    for (unsigned i = 0; i < WRITES; i++) {
+        struct test_send s = {.op = SQE_WRITE,
+                              .signaled = i + 1 == WRITES,
+                              .addr = va(memory()->source[i]),
+                              .remote_addr = va(memory()->target[i]),
+                              .len = UNIT,
+                              .lkey = mr[0].key,
+                              .rkey = mr[1].key};
+
+        post_send(from, &s);
+    }
+    ring_bell(from);
+}
+
+static void test_flush(void **state)
+{
+    const struct pktio_sim_config config = {0};
+    struct dataplane dp = {.wrap = wrap};
+    struct test_qp pair[2];
+    struct test_mr mr[2];
+    struct test_cq cq[2];
+
+    _Static_assert(PACKETS > FRAME_BURST, "one burst is not enough");
+    dataplane_start(&dp, 1, &config);
+    for (unsigned i = 0; i < 2; i++) {
+        cq_open(&dp, i, &cq[i]);
+        mr[i] = mr_open(&dp, i, KIT_BASE, sizeof(struct memory));
+    }
+    pair_open(&dp, pair, 0, cq);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        memset(memory()->source, (int)round + 1, sizeof(memory()->source));
+        write_all(&pair[0], mr);
+        wait_for(&cq[0], worker_time() + DEADLINE);
+        assert_memory_equal(memory()->target, memory()->source, sizeof(memory()->source));
+    }
+    dataplane_stop(&dp);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_false(keeper[i].late);
+        assert_int_equal(keeper[i].bursts, 0);
+        cq_close(&cq[i]);
+    }
+    assert_true(keeper[0].most > 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_flush)};
+
+    return cmocka_run_group_tests_name("dataplane_flush", tests, NULL, NULL);
+}
