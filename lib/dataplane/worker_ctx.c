@@ -18,10 +18,11 @@
 
 #include "lines.h"
 
-#define HOT_MAX   64u
-#define LOOKS_MAX 256u /* at hot ones in a pass: most have no doorbell */
-#define HOT_TIME  (10 * NS_PER_MS)
-#define LOOK_TIME (100 * NS_PER_MS)
+#define HOT_MAX    64u
+#define LOOKS_MAX  256u /* at hot ones in a pass: most have no doorbell */
+#define LOOK_AHEAD 8u   /* fewer than half of HOT_MAX */
+#define HOT_TIME   (10 * NS_PER_MS)
+#define LOOK_TIME  (100 * NS_PER_MS)
 
 /* Between two questions to the kernel: of a worker that has work, and of one that has none. */
 #define ASK_BUSY (50 * NS_PER_US)
@@ -40,16 +41,21 @@ static void forward_doorbell(struct worker *w, const struct worker_ctx *ctx, uin
     worker_kick(to);
 }
 
-/* Where many doorbells were rung, what their queue pairs need is fetched into the cache. */
-#define FETCH_FROM 4
+/* One that was taken. */
+struct rung {
+    struct worker_ctx *ctx;
+    uint32_t slot;
+};
 
-static __attribute__((noinline)) void fetch_rung(const struct worker_ctx *ctx, const uint32_t *slot,
-                                                 unsigned n)
+/* What the queue pairs of many doorbells need is fetched into the cache. */
+static __attribute__((noinline)) void fetch_rung(const struct rung *r, unsigned n)
 {
     struct dp_qp *dq[DOORBELLS_MAX];
 
+    for (unsigned i = 0; i < n; i++)
+        line_fetch(dp_slots_place(r[i].ctx->slots, r[i].slot));
     for (unsigned i = 0; i < n; i++) {
-        dq[i] = dp_slots_get(ctx->slots, slot[i]);
+        dq[i] = dp_slots_get(r[i].ctx->slots, r[i].slot);
         line_fetch(dq[i]);
     }
     for (unsigned i = 0; i < n; i++)
@@ -57,19 +63,15 @@ static __attribute__((noinline)) void fetch_rung(const struct worker_ctx *ctx, c
             engine_fetch_qp(dq[i]->qp);
 }
 
+#define FETCH_FROM 4
+
 /* The application chooses the slots: those without a queue pair are ignored. */
-static void take_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
+static void serve_rung(struct worker *w, const struct rung *r, unsigned n, ns_t now)
 {
-    uint32_t slot[DOORBELLS_MAX];
-    unsigned n = doorbell_take(ctx->doorbells, slot, DOORBELLS_MAX);
-
     if (n >= FETCH_FROM)
-        fetch_rung(ctx, slot, n);
-
-    /* Without a doorbell it has looked at as many words. */
-    worker_charge(ctx, (n ? n : DOORBELLS_MAX) * COST_TURN);
+        fetch_rung(r, n);
     for (unsigned i = 0; i < n; i++) {
-        struct dp_qp *dq = dp_slots_get(ctx->slots, slot[i]);
+        struct dp_qp *dq = dp_slots_get(r[i].ctx->slots, r[i].slot);
         struct worker_port *p;
 
         if (!dq)
@@ -78,8 +80,21 @@ static void take_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
         if (p->worker == w)
             engine_doorbell(p->engine, dq->qp, now);
         else
-            forward_doorbell(w, ctx, slot[i], p->worker);
+            forward_doorbell(w, r[i].ctx, r[i].slot, p->worker);
     }
+}
+
+/* Into r, with room for max. Returns how many. */
+static unsigned take_doorbells(struct worker_ctx *ctx, struct rung *r, unsigned max)
+{
+    uint32_t slot[DOORBELLS_MAX];
+    unsigned n = doorbell_take(ctx->doorbells, slot, max);
+
+    /* Without a doorbell it has looked at as many words. */
+    worker_charge(ctx, (n ? n : max) * COST_TURN);
+    for (unsigned i = 0; i < n; i++)
+        r[i] = (struct rung){ctx, slot[i]};
+    return n;
 }
 
 enum served {
@@ -88,15 +103,23 @@ enum served {
     SERVED_NOW,
 };
 
-ALWAYS_INLINE enum served serve_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
+/* Whether its doorbells are to be taken now. */
+ALWAYS_INLINE enum served look_at(struct worker_ctx *ctx, ns_t now)
 {
     if (!doorbell_pending(ctx->doorbells))
         return SERVED_NONE;
     ctx->rung = now;
-    if (ctx->share && share_must_wait(ctx->share))
-        return SERVED_LATER;
-    take_doorbells(w, ctx, now);
-    return SERVED_NOW;
+    return ctx->share && share_must_wait(ctx->share) ? SERVED_LATER : SERVED_NOW;
+}
+
+ALWAYS_INLINE enum served serve_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
+{
+    enum served what = look_at(ctx, now);
+    struct rung r[DOORBELLS_MAX];
+
+    if (what == SERVED_NOW)
+        serve_rung(w, r, take_doorbells(ctx, r, DOORBELLS_MAX), now);
+    return what;
 }
 
 /* ---- hot and cold ---- */
@@ -157,22 +180,54 @@ static bool serve_cold(struct worker *w, bool idle, ns_t now)
     return serve_woken(w, now) || woken;
 }
 
+/* The doorbells of the contexts behind this one, and what says where they are, are fetched: many
+ * contexts have left the cache since the last look. */
+static void fetch_ahead(const struct worker *w, unsigned i)
+{
+    unsigned next = i + LOOK_AHEAD, behind = next + LOOK_AHEAD;
+
+    line_fetch(w->ctx[behind < w->hot ? behind : behind - w->hot]);
+    line_fetch(w->ctx[next < w->hot ? next : next - w->hot]->doorbells);
+}
+
+/* Takes the doorbells of those contexts, all of one before the next. */
+static void serve_those(struct worker *w, struct worker_ctx *const *ctx, unsigned n, ns_t now)
+{
+    struct rung r[DOORBELLS_MAX];
+    unsigned taken = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        taken += take_doorbells(ctx[i], r + taken, DOORBELLS_MAX - taken);
+        if (i + 1 == n || taken > DOORBELLS_MAX / 2) {
+            serve_rung(w, r, taken, now);
+            taken = 0;
+        }
+    }
+}
+
 /* Some of many: HOT_MAX that have rung. */
 static bool serve_some(struct worker *w, ns_t now)
 {
-    unsigned i = w->next_hot, served = 0;
+    struct worker_ctx *rung[HOT_MAX];
+    unsigned i = w->next_hot, n = 0;
     bool work = false;
 
-    for (unsigned n = min_of(w->hot, LOOKS_MAX); n && served < HOT_MAX; n--) {
+    for (unsigned looks = min_of(w->hot, LOOKS_MAX); looks && n < HOT_MAX; looks--) {
         enum served what;
 
         if (i >= w->hot)
             i = 0;
-        what = serve_doorbells(w, w->ctx[i++], now);
+        fetch_ahead(w, i);
+        what = look_at(w->ctx[i], now);
         work |= what != SERVED_NONE;
-        served += what == SERVED_NOW;
+        if (what == SERVED_NOW) {
+            rung[n++] = w->ctx[i];
+            line_fetch(w->ctx[i]->slots);
+        }
+        i++;
     }
     w->next_hot = i;
+    serve_those(w, rung, n, now);
     return work;
 }
 

@@ -164,6 +164,10 @@ void watch_wake(struct worker_group *g);
 /* The CPU time of a thread; 0: not known. */
 ns_t worker_thread_cpu(pthread_t thread);
 
+/* ---- worker_qp.c ---- */
+/* Where the queue pair of a slot is noted; NULL: nowhere. */
+struct dp_qp *_Atomic const *dp_slots_place(const struct dp_slots *s, uint32_t slot);
+
 /* ---- worker_ctx.c ---- */
 /* Serves the doorbells of contexts. idle: the pass has found no work before. Returns whether there
  * were some. */

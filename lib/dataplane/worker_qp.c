@@ -30,14 +30,21 @@ void dp_slots_fini(struct dp_slots *s)
     }
 }
 
-struct dp_qp *dp_slots_get(const struct dp_slots *s, uint32_t slot)
+struct dp_qp *_Atomic const *dp_slots_place(const struct dp_slots *s, uint32_t slot)
 {
     struct dp_qp *_Atomic *chunk;
 
     if (slot >= DB_SLOTS)
         return NULL;
     chunk = atomic_load_explicit(&s->chunk[slot / DP_SLOT_CHUNK], memory_order_acquire);
-    return chunk ? atomic_load_explicit(&chunk[slot % DP_SLOT_CHUNK], memory_order_acquire) : NULL;
+    return chunk ? &chunk[slot % DP_SLOT_CHUNK] : NULL;
+}
+
+struct dp_qp *dp_slots_get(const struct dp_slots *s, uint32_t slot)
+{
+    struct dp_qp *_Atomic const *place = dp_slots_place(s, slot);
+
+    return place ? atomic_load_explicit(place, memory_order_acquire) : NULL;
 }
 
 /* ---- last answers ---- */
