@@ -25,7 +25,7 @@ FILE = os.path.join(HERE, "budgets.json")
 TOLERANCE = 3  # per cent
 TIMES = 4096
 # By size: enough messages that one-time work, such as growing the queues, has little weight.
-MESSAGE_TIMES = {8: 16384, 4096: TIMES}
+MESSAGE_TIMES = {8: 16384, 4096: TIMES, 65536: 512}
 # "marked": WRITEs, half of them with the mark "congestion experienced"; the names of controllers: WRITEs under these.
 CONTROLLERS = ("dcqcn", "swift")
 MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_TIMES] + [("marked", 8)] + [

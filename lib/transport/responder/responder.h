@@ -62,6 +62,7 @@ uint32_t resp_domain(const struct engine *e, const struct qp *qp, unsigned job);
  * packet tell. */
 unsigned resp_admit_writes(struct rx_batch *b, unsigned n);
 unsigned resp_admit_sends(struct rx_batch *b, unsigned n);
+unsigned resp_admit_send_segments(struct rx_batch *b, unsigned n);
 unsigned resp_admit_writes_imm(struct rx_batch *b, unsigned n);
 unsigned resp_admit_reads(struct rx_batch *b, unsigned n);
 unsigned resp_admit_atomics(struct rx_batch *b, unsigned n);
@@ -70,6 +71,7 @@ unsigned resp_admit_flushes(struct rx_batch *b, unsigned n);
 /* Place the first n packets; how many could be placed. */
 unsigned resp_place_writes(struct rx_batch *b, unsigned n);
 unsigned resp_place_segments(struct rx_batch *b, unsigned n);
+unsigned resp_place_send_segments(struct rx_batch *b, unsigned n);
 unsigned resp_place_sends(struct rx_batch *b, unsigned n);
 unsigned resp_place_sends_imm(struct rx_batch *b, unsigned n);
 unsigned resp_place_writes_imm(struct rx_batch *b, unsigned n);

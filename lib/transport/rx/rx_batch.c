@@ -45,6 +45,10 @@ static const struct rx_kind rx_sends = {.expect = expect_request,
                                         .admit = resp_admit_sends,
                                         .place = resp_place_sends,
                                         .commit = resp_commit_batch};
+static const struct rx_kind rx_send_segments = {.expect = expect_request,
+                                                .admit = resp_admit_send_segments,
+                                                .place = resp_place_send_segments,
+                                                .commit = resp_commit_batch};
 static const struct rx_kind rx_sends_imm = {.expect = expect_request,
                                             .admit = resp_admit_sends,
                                             .place = resp_place_sends_imm,
@@ -100,13 +104,15 @@ static const struct rx_kind rx_acks = {
     .expect = NULL, .admit = admit_all, .place = comp_place_ack, .commit = commit_nothing};
 
 /* A kind may be of several services: its functions ask for the service where that matters. */
-#define SEND_AND_WRITE(service)                                           \
-    [OPCODE(service, OP_WRITE_ONLY)] = &rx_writes,                        \
-                     [OPCODE(service, OP_WRITE_FIRST)] = &rx_segments,    \
-                     [OPCODE(service, OP_WRITE_MIDDLE)] = &rx_segments,   \
-                     [OPCODE(service, OP_WRITE_LAST)] = &rx_segments,     \
-                     [OPCODE(service, OP_SEND_ONLY)] = &rx_sends,         \
-                     [OPCODE(service, OP_SEND_ONLY_IMM)] = &rx_sends_imm, \
+#define SEND_AND_WRITE(service)                                             \
+    [OPCODE(service, OP_WRITE_ONLY)] = &rx_writes,                          \
+                     [OPCODE(service, OP_WRITE_FIRST)] = &rx_segments,      \
+                     [OPCODE(service, OP_WRITE_MIDDLE)] = &rx_segments,     \
+                     [OPCODE(service, OP_WRITE_LAST)] = &rx_segments,       \
+                     [OPCODE(service, OP_SEND_ONLY)] = &rx_sends,           \
+                     [OPCODE(service, OP_SEND_MIDDLE)] = &rx_send_segments, \
+                     [OPCODE(service, OP_SEND_LAST)] = &rx_send_segments,   \
+                     [OPCODE(service, OP_SEND_ONLY_IMM)] = &rx_sends_imm,   \
                      [OPCODE(service, OP_WRITE_ONLY_IMM)] = &rx_writes_imm
 #define RELIABLE(service)                                                    \
     [OPCODE(service, OP_READ_REQUEST)] = &rx_reads,                          \

@@ -395,6 +395,22 @@ static void test_message_inside_another(void **state)
     }
 }
 
+/* A long SEND goes on behind its last packet. */
+static void test_send_goes_on(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        post_recv(&t.fast, 1);
+        post_recv(&t.slow, 1);
+    }
+    post(SQE_SEND, 3072, 2);
+    send_burst();
+    assert_int_equal(t.n, 6);
+    t.f[3].data[AT_BTH_OPCODE] = OPCODE(PKT_RC, OP_SEND_MIDDLE);
+    seal(&t.f[3]);
+    receive_burst();
+    assert_int_equal(refused(), 1);
+}
+
 static void test_write_too_long(void **state)
 {
     t.fast.other.len = t.slow.other.len = UINT64_C(2) * MESSAGE_MAX;
@@ -512,6 +528,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wrong_icrc_behind_a_batch, begin, end),
         cmocka_unit_test_setup_teardown(test_another_opcode_with_a_mark, begin, end),
         cmocka_unit_test_setup_teardown(test_message_inside_another, begin, end),
+        cmocka_unit_test_setup_teardown(test_send_goes_on, begin, end),
         cmocka_unit_test_setup_teardown(test_write_too_long, begin, end),
         cmocka_unit_test_setup_teardown(test_sniffer, begin, end),
         cmocka_unit_test_setup_teardown(test_address_is_removed, begin, end),

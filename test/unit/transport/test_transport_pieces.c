@@ -96,6 +96,56 @@ static void test_received(void **state)
     }
 }
 
+/* A WQE of an SRQ in another domain than the queue pair: its second SGE names a region of the queue
+ * pair's. */
+static void post_recv_mixed(struct side *s)
+{
+    struct rqe *e = work_queue_slot(s->rq, SLOTS, rqe_stride(batch_sges), s->recv_prod++);
+    struct sge *sge = (struct sge *)(e + 1);
+
+    s->other.pd = PD + 1;
+    *e = (struct rqe){.wr_id = s->recv_prod, .num_sge = 2};
+    sge[0] = (struct sge){.addr = IOVA, .length = 1024, .lkey = s->other.key};
+    sge[1] = (struct sge){.addr = IOVA, .length = 1024, .lkey = s->mr.key};
+    atomic_store(&s->shared->rq_prod, s->recv_prod);
+}
+
+/* The last packet of a SEND goes to a region that its WQE may not name. */
+static void test_other_domain(void **state)
+{
+    static uint8_t bytes[FRAME_BURST][ROOM];
+    struct side a, fast, slow;
+    struct frame f[FRAME_BURST];
+
+    batch_sges = 2;
+    side_init(&a, 1, 128, ALL_RIGHTS, 0);
+    batch_srq_pd = PD + 1;
+    side_init(&fast, 2, 128, ALL_RIGHTS, 0);
+    side_init(&slow, 2, 128, ALL_RIGHTS, 0);
+    batch_srq_pd = 0;
+    connect_to(&a, &fast, ALL_RIGHTS, 7);
+    connect_to(&fast, &a, ALL_RIGHTS, 7);
+    connect_to(&slow, &a, ALL_RIGHTS, 7);
+    fill(&a);
+    post_recv_mixed(&fast);
+    post_recv_mixed(&slow);
+    post_send(&a, 0, 1, false);
+    ((struct sge *)((struct sqe *)a.sq + 1))->length = 2048;
+    engine_doorbell(a.e, a.qp, 1);
+    make_frames(f, bytes);
+    assert_int_equal(engine_tx(a.e, f, FRAME_BURST, 1), 2);
+    engine_rx(fast.e, f, 2, 1);
+    engine_rx_forwarded(slow.e, f, 2, 0, 1);
+    check_counters(&fast, &slow, 2);
+    check_same(&fast, &slow);
+    assert_memory_equal(fast.other_memory, a.memory, 1024);
+    for (unsigned i = 0; i < 1024; i++)
+        assert_int_equal(fast.memory[i], 0);
+    side_fini(&a);
+    side_fini(&fast);
+    side_fini(&slow);
+}
+
 /* ---- sent ---- */
 
 /* A requester whose region is copied, and whose other one is mapped. */
@@ -207,6 +257,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_received),
+        cmocka_unit_test(test_other_domain),
         cmocka_unit_test(test_sent),
         cmocka_unit_test(test_copy_fails),
     };
