@@ -15,7 +15,17 @@
 
 static const int COUNT = 100000;
 
-static int rank_main(int rank, int ranks, const char *folder)
+static bool sum_is_right(const std::vector<float> &values, int ranks)
+{
+    for (int i = 0; i < COUNT; i++)
+        if (values[i] != ranks * (ranks - 1) / 2 + ranks * (i % 7))
+            return false;
+    return true;
+}
+
+/* run() waits for no completion of the rank's own last WRITE, which another rank may still wait
+ * for: all of them, and Gloo's objects, stay until `all` has no writer any more. */
+[[noreturn]] static void rank_main(int rank, int ranks, const char *folder, int done, int all)
 {
     gloo::transport::ibverbs::attr attributes;
     attributes.name = "uroce0";
@@ -31,29 +41,32 @@ static int rank_main(int rank, int ranks, const char *folder)
         values[i] = rank + i % 7;
     gloo::AllreduceRingChunked<float> sum(context, {values.data()}, COUNT);
     sum.run();
-    for (int i = 0; i < COUNT; i++)
-        if (values[i] != ranks * (ranks - 1) / 2 + ranks * (i % 7))
-            return 1;
-    return 0;
+    char right = sum_is_right(values, ranks), none;
+    if (write(done, &right, 1) != 1 || read(all, &none, 1) != 0)
+        _exit(1);
+    _exit(0);
 }
 
 int main(int argc, char **argv)
 {
-    int ranks = argc > 1 ? atoi(argv[1]) : 2, failed = 0;
-    char folder[] = "gloo.XXXXXX";
+    int ranks = argc > 1 ? atoi(argv[1]) : 2, right = 0, done[2], all[2];
+    char folder[] = "gloo.XXXXXX", one;
 
-    if (ranks < 2 || !mkdtemp(folder))
+    if (ranks < 2 || !mkdtemp(folder) || pipe(done) || pipe(all))
         return 2;
     for (int rank = 0; rank < ranks; rank++)
-        if (fork() == 0)
-            _exit(rank_main(rank, ranks, folder));
-    for (int rank = 0; rank < ranks; rank++) {
-        int status;
-
-        wait(&status);
-        failed |= status != 0;
-    }
-    if (!failed)
-        puts("sum right");
-    return failed;
+        if (fork() == 0) {
+            close(all[1]);
+            rank_main(rank, ranks, folder, done[1], all[0]);
+        }
+    close(done[1]);
+    for (int rank = 0; rank < ranks && read(done[0], &one, 1) == 1; rank++)
+        right += one;
+    close(all[1]);
+    while (wait(nullptr) > 0)
+        ;
+    if (right != ranks)
+        return 1;
+    puts("sum right");
+    return 0;
 }
