@@ -86,7 +86,7 @@ class Commands:
         self.build, self.folder = build, folder
         self.daemon = kit.Daemon(build, folder, arguments=("--loopback",))
         # Open MPI refuses to run for root unless both are set.
-        self.environment = dict({k: v for k, v in os.environ.items() if not k.startswith(("LD_", "UCX_", "UROCE_"))},
+        self.environment = dict({k: v for k, v in os.environ.items() if not k.startswith(("LD_", "MALLOC_", "UCX_", "UROCE_"))},
                                 UROCE_SOCKET=self.daemon.socket, HOME=folder, TMPDIR=folder,
                                 PATH=f"{os.path.dirname(build.uroce)}:{os.environ['PATH']}:/usr/sbin",
                                 OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")

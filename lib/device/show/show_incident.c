@@ -19,7 +19,7 @@ static const char *status_name(uint8_t status)
         [WC_LOC_QP_OP_ERR] = "local QP operation error",
         [WC_LOC_PROT_ERR] = "local protection error",
         [WC_WR_FLUSH_ERR] = "work request flushed",
-        [WC_MW_BIND_ERR] = "memory window bind error",
+        [WC_MW_BIND_ERR] = "memory management operation error",
         [WC_BAD_RESP_ERR] = "bad response",
         [WC_LOC_ACCESS_ERR] = "local access error",
         [WC_REM_INV_REQ_ERR] = "remote invalid request",

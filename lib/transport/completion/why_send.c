@@ -30,7 +30,7 @@ static struct why invalidate(const struct engine *e, const struct qp *qp, uint32
     return why;
 }
 
-static struct why operation(const struct engine *e, const struct qp *qp, const struct send_slot *s)
+static struct why operation(const struct qp *qp, const struct send_slot *s)
 {
     const struct sqe *w = &s->wqe.h;
     const struct req_op *op = &req_ops[w->opcode & 15];
@@ -43,8 +43,6 @@ static struct why operation(const struct engine *e, const struct qp *qp, const s
         return why_of(CAUSE_request_inline_result, op->wc, 0, 0, 0);
     if ((op->traits & REQ_HAS_RESPONSE) && !qp->attr.max_rd_atomic)
         return why_of(CAUSE_request_reads_not_allowed, qp->attr.max_rd_atomic, 0, 0, 0);
-    if (w->opcode == SQE_LOCAL_INV)
-        return invalidate(e, qp, w->imm);
     if (qp->service == PKT_UD && s->packets) /* it was good when it was taken */
         return why_of(CAUSE_request_address_handle, w->ud.ah, 0, 0, 0);
     return why_of(CAUSE_request_malformed, op->wc, w->num_sge, 0, 0);
@@ -100,11 +98,12 @@ static struct why judge(struct engine *e, struct qp *qp, const struct send_slot 
     case WC_LOC_PROT_ERR:
         return protection(e, qp, s);
     case WC_LOC_QP_OP_ERR:
-        return operation(e, qp, s);
+        return operation(qp, s);
     case WC_LOC_LEN_ERR:
         return length(qp, s);
     case WC_MW_BIND_ERR:
-        return window(e, qp, s);
+        return s->wqe.h.opcode == SQE_LOCAL_INV ? invalidate(e, qp, s->wqe.h.imm)
+                                                : window(e, qp, s);
     case WC_BAD_RESP_ERR:
         return why_of(CAUSE_response_malformed, req_ops[s->wqe.h.opcode & 15].wc, s->len, 0, 0);
     case WC_REM_INV_REQ_ERR:

@@ -29,5 +29,5 @@ uint8_t local_op(struct engine *e, struct qp *qp, const struct sqe *w)
     if (w->opcode == SQE_BIND_MW)
         return bind_window(e, qp, w);
     return window_invalidate(e->cfg.mrs, w->imm, qp->pd, qp->qpn) == MR_OK ? WC_SUCCESS
-                                                                           : WC_LOC_QP_OP_ERR;
+                                                                           : WC_MW_BIND_ERR;
 }
