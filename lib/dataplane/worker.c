@@ -78,8 +78,8 @@ static bool expire_timers(struct worker_port *p, ns_t now)
     return true;
 }
 
-/* Borrowing frames that remain unused costs too, so it borrows twice what the last burst used. full:
- * set if all of them are used, and there may be more to send. */
+/* Borrowing frames that remain unused costs too, so it borrows twice what the last burst used.
+ * full: set if all of them are used, and there may be more to send. */
 static bool transmit_burst(struct worker_port *p, ns_t now, bool *full)
 {
     const struct pktio_ops *ops = p->io->ops;

@@ -72,7 +72,7 @@ struct socket_port {
     struct socket_group group[FRAME_BURST]; /* to be sent */
     unsigned groups;
     uint8_t *outgoing; /* a group as the kernel takes it, and room for headers before */
-    bool no_segments; /* the kernel cannot cut datagrams for these interfaces */
+    bool no_segments;  /* the kernel cannot cut datagrams for these interfaces */
     struct {
         uint16_t port; /* 0: none is open */
         int fd[2];     /* IPv6, IPv4, or -1 */
