@@ -182,7 +182,7 @@ static unsigned build_burst(struct stage *s)
     for (unsigned i = 0; i < n; i++)
         build_packet(s, &f[i]);
     if (n)
-        pktio_send(s->out, s->queue, f, n, 0);
+        s->out->ops->tx_burst(s->out, s->queue, f, n, 0);
     return n;
 }
 

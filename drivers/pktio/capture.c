@@ -112,7 +112,9 @@ static void capture_tx_burst(struct pktio *io, unsigned queue, struct frame *f, 
 
 static void capture_tx_flush(struct pktio *io, unsigned queue)
 {
-    pktio_flush(capture_of(io)->inner, queue);
+    struct pktio *inner = capture_of(io)->inner;
+
+    inner->ops->tx_flush(inner, queue);
 }
 
 static int capture_wake_fd(struct pktio *io, unsigned queue)

@@ -30,6 +30,7 @@ struct held_list {
 struct port_inject {
     struct pktio io;
     struct pktio *inner;
+    struct pktio_ops ops;
     struct worker_port *port;
     struct inject_live *rule[INJECT_RULES_MAX];
     unsigned rules;
@@ -271,7 +272,9 @@ static void inject_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
 
 static void inject_tx_flush(struct pktio *io, unsigned queue)
 {
-    pktio_flush(inject_of(io)->inner, queue);
+    struct pktio *inner = inject_of(io)->inner;
+
+    inner->ops->tx_flush(inner, queue);
 }
 
 /* In front of the port, or not: without rules, when nothing is left that only this port can take
@@ -293,16 +296,21 @@ static bool inject_wake_arm(struct pktio *io, unsigned queue)
     return !pi->rx.n && !pi->tx.n && pi->inner->ops->wake_arm(pi->inner, queue);
 }
 
-/* What a worker calls in every pass. All else is asked of the port itself. */
-static const struct pktio_ops inject_ops = {
-    .driver = "fault",
-    .rx_burst = inject_rx_burst,
-    .rx_release = inject_rx_release,
-    .tx_lend = inject_tx_lend,
-    .tx_burst = inject_tx_burst,
-    .tx_flush = inject_tx_flush,
-    .wake_arm = inject_wake_arm,
-};
+/* What a worker calls in every pass. All else is asked of the port itself. With a flush where the
+ * port has one: workers make more bursts then. */
+static void set_ops(struct port_inject *pi)
+{
+    pi->ops = (struct pktio_ops){
+        .driver = "fault",
+        .rx_burst = inject_rx_burst,
+        .rx_release = inject_rx_release,
+        .tx_lend = inject_tx_lend,
+        .tx_burst = inject_tx_burst,
+        .tx_flush = pi->inner->ops->tx_flush ? inject_tx_flush : NULL,
+        .wake_arm = inject_wake_arm,
+    };
+    pi->io.ops = &pi->ops;
+}
 
 /* ---- the control thread ---- */
 
@@ -317,11 +325,9 @@ static int create(struct worker_port *port)
     pi = malloc(sizeof(*pi) + (size_t)room * HELD_MAX);
     if (!pi)
         return -ENOMEM;
-    *pi = (struct port_inject){.io = {.ops = &inject_ops},
-                               .inner = port->io,
-                               .port = port,
-                               .room = room,
-                               .free_count = HELD_MAX};
+    *pi =
+        (struct port_inject){.inner = port->io, .port = port, .room = room, .free_count = HELD_MAX};
+    set_ops(pi);
     for (unsigned i = 0; i < HELD_MAX; i++)
         pi->free[i] = (uint16_t)i;
     port->inject = pi;

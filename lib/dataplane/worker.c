@@ -15,9 +15,6 @@
 
 #include <string.h>
 
-/* Of a port that sends several bursts together: the first ones are short after a pause. */
-#define TX_BURSTS 4
-
 static bool receive_burst(struct worker_port *p, ns_t now)
 {
     const struct pktio_ops *ops = p->io->ops;
@@ -110,6 +107,9 @@ static bool transmit_burst(struct worker_port *p, ns_t now, bool *full)
     /* A packet whose payload cannot be read uses no frame, and others may wait behind it. */
     return used || engine_wants_tx(p->engine);
 }
+
+/* Of a port that sends several bursts together: the first ones are short after a pause. */
+#define TX_BURSTS 4
 
 /* One burst: what it sent, and the answers to it, are processed while they are in the cache. More
  * of them if the port sends them together. */

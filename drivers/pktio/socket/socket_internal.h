@@ -85,6 +85,17 @@ static inline struct socket_port *socket_port_of(struct pktio *io)
     return container_of(io, struct socket_port, io);
 }
 
+/* Where things are in a frame of RoCEv2 of this kind. */
+static inline struct socket_layout socket_layout_of(const struct socket_port *s, uint16_t slot,
+                                                    enum icrc_l3 kind)
+{
+    uint8_t *frame = frame_slot(&s->slots, slot), *l3 = frame + ETH_LEN;
+    uint8_t *bth = l3 + icrc_headers(kind);
+
+    return (struct socket_layout){
+        .l3 = l3, .bth = bth, .len = s->slots.len[slot] - (uint32_t)(bth - frame), .kind = kind};
+}
+
 /* ---- socket_open.c ---- */
 
 /* A socket bound to an address and port, which does not block. Or a negative errno. */
@@ -104,8 +115,6 @@ unsigned socket_rx_take(struct socket_port *s, struct frame *f, unsigned n);
 void socket_tx_add(struct socket_port *s, uint16_t slot);
 /* Sends what was added; what the kernel has no room for stays. */
 void socket_tx_flush(struct socket_port *s);
-/* Where things are in a frame; false: it is not RoCEv2, or too short. */
-bool socket_find_layout(const struct socket_port *s, uint16_t slot, struct socket_layout *l);
 
 /* ---- socket_send.c ---- */
 

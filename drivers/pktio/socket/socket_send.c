@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A group of packets goes to the kernel in one piece, which takes half as long as 62 pieces of
- * memory. The copy is made while the ICRC is computed: with what the kernel will write into the
- * headers. The IPv4 identification is 0 in the first packet, as nothing may be fragmented, and
- * counts on from there.
+ * A group of packets goes to the kernel in one piece of memory: with one for each packet the system
+ * call takes a quarter longer. The copy is made while the ICRC is computed: with what the kernel
+ * will write into the headers. The IPv4 identification is 0 in the first packet, as nothing may be
+ * fragmented, and counts on from there.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -136,9 +136,8 @@ int socket_send(struct socket_port *s, const struct socket_group *g)
 
     address(&o, &g->first);
     for (unsigned i = 0; i < g->count; i++) {
-        struct socket_layout l;
+        struct socket_layout l = socket_layout_of(s, g->slot[i], g->first.kind);
 
-        socket_find_layout(s, g->slot[i], &l);
         copy_packet(s, g->slot[i], &l, to, s->sport[g->place].port, (uint16_t)i);
         to += l.len;
     }

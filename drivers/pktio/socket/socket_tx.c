@@ -12,16 +12,14 @@
 
 #define SEND_BYTES_MAX 65000 /* of one system call */
 
-bool socket_find_layout(const struct socket_port *s, uint16_t slot, struct socket_layout *l)
+/* False: it is no frame of RoCEv2, or too short. */
+static bool find_layout(const struct socket_port *s, uint16_t slot, struct socket_layout *l)
 {
-    uint8_t *frame = frame_slot(&s->slots, slot);
+    const uint8_t *frame = frame_slot(&s->slots, slot);
     uint16_t type = get_be16(frame + 12);
     uint32_t len = s->slots.len[slot];
 
-    l->l3 = frame + ETH_LEN;
-    l->kind = type == ETHERTYPE_IPV4 ? ICRC_IPV4 : ICRC_IPV6;
-    l->bth = l->l3 + icrc_headers(l->kind);
-    l->len = (uint32_t)(len - (size_t)(l->bth - frame));
+    *l = socket_layout_of(s, slot, type == ETHERTYPE_IPV4 ? ICRC_IPV4 : ICRC_IPV6);
     if (len < (size_t)(l->bth - frame) + 16 || len % 4 != 2)
         return false; /* Ethernet's header has 14 bytes, all else is a multiple of four */
     if (type == ETHERTYPE_IPV4 ? l->l3[0] != IPV4_VERSION_IHL || l->l3[9] != IP_PROTO_UDP
@@ -98,7 +96,7 @@ void socket_tx_add(struct socket_port *s, uint16_t slot)
         frame_slots_put_local(&s->slots, slot);
         return;
     }
-    if (!socket_find_layout(s, slot, &l)) {
+    if (!find_layout(s, slot, &l)) {
         drop(s, slot);
         return;
     }
@@ -128,7 +126,7 @@ static int send_singly(struct socket_port *s, struct socket_group *g)
 
         single.count = 1;
         single.slot[0] = g->slot[i];
-        socket_find_layout(s, g->slot[i], &single.first);
+        single.first = socket_layout_of(s, g->slot[i], g->first.kind);
         err = socket_send(s, &single);
         if (err == EAGAIN || err == ENOBUFS) {
             memmove(g->slot, g->slot + i, (g->count - i) * sizeof(g->slot[0]));

@@ -55,8 +55,10 @@ static void spread_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
 /* The worker of queue 0 does so for the others, too. */
 static void spread_tx_flush(struct pktio *io, unsigned queue)
 {
+    struct pktio *inner = spread_of(io)->inner;
+
     if (!queue)
-        pktio_flush(spread_of(io)->inner, 0);
+        inner->ops->tx_flush(inner, 0);
 }
 
 /* ---- waking ---- */

@@ -17,107 +17,67 @@ struct memory {
     uint8_t source[WRITES][UNIT], target[WRITES][UNIT];
 };
 
-/* The port of each side, over a cable's end. What the worker writes is read when it has ended. */
+/* A cable's end, which sends at once; what is kept is only counted. The worker writes it, and it is
+ * read when the worker has ended. */
 static struct keeper {
-    struct pktio io, *below;
+    struct pktio *end;
+    const struct pktio_ops *inner;
+    struct pktio_ops ops;
     unsigned bursts; /* with frames, since the last flush */
     unsigned most;   /* of them in one flush */
     bool late;       /* something was kept when the worker went on */
 } keeper[2];
 static unsigned keepers;
 
-static struct keeper *keeper_of(struct pktio *io)
+static struct keeper *keeper_of(const struct pktio *end)
 {
-    return container_of(io, struct keeper, io);
+    return &keeper[end == keeper[1].end];
 }
 
-static void keeper_info(struct pktio *io, struct pktio_info *info)
+static unsigned keeper_rx_burst(struct pktio *end, unsigned queue, struct frame *f, unsigned n)
 {
-    struct pktio *below = keeper_of(io)->below;
-
-    below->ops->info(below, info);
-}
-
-static unsigned keeper_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
-{
-    struct keeper *k = keeper_of(io);
+    struct keeper *k = keeper_of(end);
 
     k->late |= k->bursts != 0;
-    return k->below->ops->rx_burst(k->below, queue, f, n);
+    return k->inner->rx_burst(end, queue, f, n);
 }
 
-static void keeper_rx_release(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
-{
-    struct pktio *below = keeper_of(io)->below;
-
-    below->ops->rx_release(below, queue, f, n);
-}
-
-static unsigned keeper_tx_lend(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
-{
-    struct pktio *below = keeper_of(io)->below;
-
-    return below->ops->tx_lend(below, queue, f, n);
-}
-
-static void keeper_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n,
+static void keeper_tx_burst(struct pktio *end, unsigned queue, struct frame *f, unsigned n,
                             unsigned used)
 {
-    struct keeper *k = keeper_of(io);
+    struct keeper *k = keeper_of(end);
 
     k->bursts += used != 0;
-    k->below->ops->tx_burst(k->below, queue, f, n, used);
+    k->inner->tx_burst(end, queue, f, n, used);
 }
 
-static void keeper_tx_flush(struct pktio *io, unsigned queue)
+static void keeper_tx_flush(struct pktio *end, unsigned queue)
 {
-    struct keeper *k = keeper_of(io);
+    struct keeper *k = keeper_of(end);
 
     k->most = max_of(k->most, k->bursts);
     k->bursts = 0;
 }
 
-static int keeper_wake_fd(struct pktio *io, unsigned queue)
+static bool keeper_wake_arm(struct pktio *end, unsigned queue)
 {
-    struct pktio *below = keeper_of(io)->below;
-
-    return below->ops->wake_fd(below, queue);
-}
-
-static bool keeper_wake_arm(struct pktio *io, unsigned queue)
-{
-    struct keeper *k = keeper_of(io);
+    struct keeper *k = keeper_of(end);
 
     k->late |= k->bursts != 0;
-    return k->below->ops->wake_arm(k->below, queue);
+    return k->inner->wake_arm(end, queue);
 }
-
-static void keeper_close(struct pktio *io)
-{
-    struct pktio *below = keeper_of(io)->below;
-
-    below->ops->close(below);
-}
-
-static const struct pktio_ops keeper_ops = {
-    .driver = "keeper",
-    .info = keeper_info,
-    .rx_burst = keeper_rx_burst,
-    .rx_release = keeper_rx_release,
-    .tx_lend = keeper_tx_lend,
-    .tx_burst = keeper_tx_burst,
-    .tx_flush = keeper_tx_flush,
-    .wake_fd = keeper_wake_fd,
-    .wake_arm = keeper_wake_arm,
-    .close = keeper_close,
-};
 
 static struct pktio *wrap(struct pktio *end)
 {
     struct keeper *k = &keeper[keepers++];
 
-    *k = (struct keeper){.io.ops = &keeper_ops, .below = end};
-    return &k->io;
+    *k = (struct keeper){.end = end, .inner = end->ops, .ops = *end->ops};
+    k->ops.rx_burst = keeper_rx_burst;
+    k->ops.tx_burst = keeper_tx_burst;
+    k->ops.tx_flush = keeper_tx_flush;
+    k->ops.wake_arm = keeper_wake_arm;
+    end->ops = &k->ops;
+    return end;
 }
 
 static struct memory *memory(void)
