@@ -156,7 +156,20 @@ static void leave_out_of_cores(void)
 
 /* ---- start and end ---- */
 
-static bool remove_folder;
+static bool has_own_folder; /* with our pid in its name */
+
+/* The EAL does not remove the folder that it creates for its files. Ours has no file but the socket
+ * of telemetry, which the EAL would remove later. */
+static void remove_folder(const char *folder)
+{
+    char socket[PATH_MAX + 32];
+
+    if (!has_own_folder)
+        return;
+    snprintf(socket, sizeof(socket), "%s/dpdk_telemetry.v2", folder);
+    unlink(socket);
+    rmdir(folder);
+}
 
 static int dpdk_init(const struct env_config *config)
 {
@@ -175,11 +188,13 @@ static int dpdk_init(const struct env_config *config)
         memcpy(scratch, a.argv, sizeof(scratch));
         ret = rte_eal_init(a.argc, scratch) < 0 ? -rte_errno : 0;
     }
-    if (!ret)
+    has_own_folder = defaults && !has_option(config, prefix_options);
+    if (!ret) {
         leave_out_of_cores();
-    else
+    } else {
         fprintf(stderr, "%s: DPDK's environment does not start: %s\n", program, strerror(-ret));
-    remove_folder = defaults && !has_option(config, prefix_options);
+        remove_folder(rte_eal_get_runtime_dir());
+    }
     args_free(&a);
     return ret;
 }
@@ -219,20 +234,14 @@ static void park_interrupt_thread(void)
     rte_intr_instance_free(handle); /* the EAL has made a copy */
 }
 
-/* The EAL does not remove the folder that it creates for its files. Ours is empty, and has our pid
- * in its name. */
 static void dpdk_fini(void)
 {
-    char folder[PATH_MAX], socket[PATH_MAX + 32];
+    char folder[PATH_MAX];
 
     snprintf(folder, sizeof(folder), "%s", rte_eal_get_runtime_dir());
-    snprintf(socket, sizeof(socket), "%s/dpdk_telemetry.v2", folder);
-    if (remove_folder)
-        unlink(socket); /* if there is telemetry; the EAL would do it later */
     park_interrupt_thread();
     rte_eal_cleanup();
-    if (remove_folder)
-        rmdir(folder);
+    remove_folder(folder);
 }
 
 struct thread_start_args {

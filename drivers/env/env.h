@@ -23,7 +23,8 @@ struct env_config {
 
 struct env_ops {
     const char *name;
-    /* Once, before ports are opened. 0, or a negative errno with a line on stderr that says why. */
+    /* Once, before ports are opened. 0, or a negative errno with a line on stderr that says why;
+     * -EINVAL: an argument is wrong. */
     int (*init)(const struct env_config *config);
     void (*fini)(void);
     /* Starts a thread that runs fn(arg), named for ps and top (at most 15 characters).

@@ -50,4 +50,11 @@ static inline uint16_t ipv4_sum(const uint8_t *ip)
     return sum_fold(sum);
 }
 
+/* Writes the checksum of a 20-byte IPv4 header that was changed. */
+static inline void ipv4_write_sum(uint8_t *ip)
+{
+    put_be16(ip + 10, 0);
+    put_be16(ip + 10, (uint16_t)~ipv4_sum(ip));
+}
+
 #endif

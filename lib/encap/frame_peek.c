@@ -9,7 +9,6 @@
 #define ETHER_TYPE      12
 #define ETHERTYPE_ARP   0x0806
 #define IPV4_PROTO      9
-#define IPV4_CHECKSUM   10
 #define IPV6_NEXT       6
 #define PROTO_ICMP      1
 #define PROTO_IGMP      2
@@ -49,8 +48,7 @@ bool frame_mark(uint8_t *frame, uint32_t len)
     if (type != ETHERTYPE_IPV4)
         return false;
     ip[1] |= ECN_CE;
-    put_be16(ip + IPV4_CHECKSUM, 0);
-    put_be16(ip + IPV4_CHECKSUM, (uint16_t)~ipv4_sum(ip));
+    ipv4_write_sum(ip);
     return true;
 }
 

@@ -8,8 +8,6 @@
 #include "common.h"
 #include "encap_layout.h"
 
-#define IPV4_CHECKSUM 10
-
 /* Where the network header is, and what it is; 0: no whole header of IP. */
 static uint32_t find_ip(const uint8_t *frame, uint32_t len, uint16_t *type)
 {
@@ -77,8 +75,7 @@ static void write_ipv4(uint8_t *ip, uint32_t payload, uint8_t dscp)
 {
     ip[1] = (uint8_t)(dscp << 2 | (ip[1] & ECN_MASK));
     put_be16(ip + 2, (uint16_t)(IPV4_LEN + payload));
-    put_be16(ip + IPV4_CHECKSUM, 0);
-    put_be16(ip + IPV4_CHECKSUM, (uint16_t)~ipv4_sum(ip));
+    ipv4_write_sum(ip);
 }
 
 static void write_ipv6(uint8_t *ip, uint32_t payload, uint8_t dscp)

@@ -96,7 +96,7 @@ extern const struct fabric_switch fabric_switch_default;
 struct fabric_link {
     uint64_t bps;
     ns_t delay;
-    uint32_t loss; /* chance that a frame is lost: of 2^32 */
+    uint32_t loss; /* chance that a frame is lost: of UINT32_MAX, which loses all; 0: none */
 };
 
 /* What the network tells its caller, during fabric_step() and fabric_send(). */

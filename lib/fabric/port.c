@@ -70,7 +70,7 @@ static bool is_lost(struct port *p, const struct fabric_frame *frame)
         return true;
     }
     return p->state != FABRIC_UP ||
-           (p->loss && (uint32_t)(random_next(&p->random) >> 32) < p->loss);
+           (p->loss && (uint32_t)(random_next(&p->random) >> 32) <= p->loss);
 }
 
 /* The first frame in flight arrives at the other end. */

@@ -17,7 +17,7 @@ uint16_t crc16_ccitt(uint16_t crc, const uint8_t *data, unsigned len)
     return crc;
 }
 
-uint32_t crc32_ieee(uint32_t crc, const uint8_t *data, unsigned len)
+uint32_t crc32_ethernet(uint32_t crc, const uint8_t *data, unsigned len)
 {
     crc = ~crc;
     for (unsigned i = 0; i < len; i++) {
@@ -46,7 +46,7 @@ uint32_t ecmp_hash(enum ecmp_function function, uint32_t seed, const struct rss_
     case ECMP_CRC16:
         return crc16_ccitt((uint16_t)seed, input, len);
     case ECMP_CRC32:
-        return crc32_ieee(seed, input, len);
+        return crc32_ethernet(seed, input, len);
     case ECMP_XOR:
         break;
     }

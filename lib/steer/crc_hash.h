@@ -31,7 +31,7 @@ uint16_t crc16_ccitt(uint16_t crc, const uint8_t *data, unsigned len);
  * @param len  How many.
  * @return  The CRC with these bytes behind.
  */
-uint32_t crc32_ieee(uint32_t crc, const uint8_t *data, unsigned len);
+uint32_t crc32_ethernet(uint32_t crc, const uint8_t *data, unsigned len);
 
 /** The hashes. */
 enum ecmp_function {

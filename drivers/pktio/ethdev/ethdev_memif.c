@@ -35,8 +35,21 @@
 #define POLL_DRIVER_MS 2    /* nor that the client's driver has finished connecting */
 #define HANDSHAKE_MS   5000 /* for a peer that connects and then sends nothing */
 
-/* Message types after which the two share memory: of a client, of a server. */
-enum { MEMIF_CONNECT = 6, MEMIF_CONNECTED = 7 };
+/* Message types: of a client, which introduces itself, gives regions and rings with a descriptor
+ * each, and wants to share them; and of a server, which then does. */
+enum {
+    MEMIF_INIT = 3,
+    MEMIF_ADD_REGION = 4,
+    MEMIF_ADD_RING = 5,
+    MEMIF_CONNECT = 6,
+    MEMIF_CONNECTED = 7
+};
+
+/* Where these have numbers of 16 bits behind their type. */
+#define REGION_INDEX_AT 2
+#define RING_FLAGS_AT   2
+#define RING_INDEX_AT   4
+#define RING_TO_SERVER  1 /* a flag */
 
 struct memif_address {
     struct sockaddr_un un;
@@ -52,7 +65,10 @@ struct ethdev_memif {
     int driver;   /* connection with the driver, or -1 */
     int peer;     /* connection with the peer, or -1 */
     int stop_fd;
-    bool shared; /* a message was relayed after which the driver shares memory with the peer */
+    bool shared;      /* a message was relayed after which the driver shares memory with the peer */
+    bool introduced;  /* the client of this connection is */
+    uint16_t regions; /* that it has given */
+    uint8_t rings;    /* that it has given: a bit for each direction */
     uint64_t deadline; /* of the next try, or of the handshake; ms */
     pthread_t thread;
     bool running;
@@ -147,14 +163,56 @@ static void close_both(struct ethdev_memif *m)
     if (m->peer >= 0)
         close(m->peer);
     m->driver = m->peer = -1;
-    m->shared = false;
+    m->shared = m->introduced = false;
+    m->regions = m->rings = 0;
 }
 
 /* ---- relaying ---- */
 
-/* Relays one message with its descriptor. Returns its type, or -1: the sender has hung up, or the
- * receiver does not accept the message. */
-static int relay_message(int from, int to)
+static uint16_t number_at(const uint8_t *message, unsigned at)
+{
+    uint16_t number;
+
+    memcpy(&number, message + at, sizeof(number));
+    return number;
+}
+
+/* Whether the driver will keep the descriptor of a message. With one that it does not expect it
+ * hangs up, and leaves the descriptor open: regions come in order, and there is one ring in each
+ * direction. */
+static bool takes_descriptor(struct ethdev_memif *m, const uint8_t *message)
+{
+    uint8_t ring = number_at(message, RING_FLAGS_AT) & RING_TO_SERVER ? 1 : 2;
+
+    if (!m->introduced)
+        return false;
+    switch (number_at(message, 0)) {
+    case MEMIF_ADD_REGION:
+        return number_at(message, REGION_INDEX_AT) == m->regions++;
+    case MEMIF_ADD_RING:
+        if (number_at(message, RING_INDEX_AT) || m->rings & ring)
+            return false;
+        m->rings |= ring;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether a received message of len bytes is one to relay. */
+static bool is_sound(struct ethdev_memif *m, const struct msghdr *mh, const uint8_t *message,
+                     ssize_t len, bool of_client)
+{
+    if (len != MESSAGE_BYTES || mh->msg_flags & MSG_CTRUNC ||
+        (CMSG_FIRSTHDR(mh) && !(of_client && takes_descriptor(m, message))))
+        return false;
+    m->introduced |= of_client && number_at(message, 0) == MEMIF_INIT;
+    return true;
+}
+
+/* Relays one message with its descriptor. Returns its type, or -1: the sender has hung up, the
+ * message is not sound, or the receiver does not accept it. */
+static int relay_message(struct ethdev_memif *m, int from, int to)
 {
     uint8_t bytes[MESSAGE_BYTES + 1];
     union {
@@ -162,31 +220,30 @@ static int relay_message(int from, int to)
         char space[CMSG_SPACE(sizeof(int) * MESSAGE_FDS)];
     } control;
     struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    /* CMSG_SPACE is rounded up: the kernel would fill the rest with another descriptor. */
     struct msghdr mh = {.msg_iov = &iov,
                         .msg_iovlen = 1,
                         .msg_control = &control,
-                        .msg_controllen = sizeof(control)};
-    ssize_t n = recvmsg(from, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+                        .msg_controllen = CMSG_LEN(sizeof(int) * MESSAGE_FDS)};
+    ssize_t n = recvmsg(from, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC), sent;
+    bool of_client = from == (m->server ? m->peer : m->driver);
     struct cmsghdr *c;
-    uint16_t type;
-    ssize_t sent;
 
     if (n < 0)
         return errno == EAGAIN ? 0 : -1;
     iov.iov_len = (size_t)n;
-    mh.msg_flags = 0;
     c = CMSG_FIRSTHDR(&mh);
     if (!c)
         mh.msg_control = NULL;
-    sent = n == MESSAGE_BYTES ? sendmsg(to, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
+    sent =
+        is_sound(m, &mh, bytes, n, of_client) ? sendmsg(to, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
         int fd;
 
         memcpy(&fd, CMSG_DATA(c), sizeof(fd));
         close(fd);
     }
-    memcpy(&type, bytes, sizeof(type));
-    return sent == n ? type : -1;
+    return sent == MESSAGE_BYTES ? number_at(bytes, 0) : -1;
 }
 
 /* Waits until the driver hangs up, which it does when it has cleaned up. Its messages are dropped.
@@ -232,7 +289,7 @@ static uint64_t now_ms(void)
 /* Once memory is shared, a peer sends only its disconnect message. */
 static void relay_from_peer(struct ethdev_memif *m)
 {
-    int type = m->shared ? -1 : relay_message(m->peer, m->driver);
+    int type = m->shared ? -1 : relay_message(m, m->peer, m->driver);
 
     if (type < 0)
         disconnect(m, true);
@@ -242,7 +299,7 @@ static void relay_from_peer(struct ethdev_memif *m)
 
 static void relay_from_driver(struct ethdev_memif *m)
 {
-    int type = relay_message(m->driver, m->peer);
+    int type = relay_message(m, m->driver, m->peer);
 
     if (type < 0)
         disconnect(m, true);

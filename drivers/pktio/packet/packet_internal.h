@@ -19,8 +19,9 @@
 #define PACKET_HEADERS                                                        \
     128 /* room for a struct virtio_net_hdr and every header before a payload \
          */
-#define PACKET_MTU_MAX 9600
-#define PACKET_MIN     16 /* bytes behind a UDP header: BTH and ICRC */
+#define PACKET_MTU_MAX  9600
+#define PACKET_SEGMENTS 64 /* packets in a long frame */
+#define PACKET_MIN      16 /* bytes behind a UDP header: BTH and ICRC */
 
 /* Where things are in a frame of RoCEv2, from its first byte. */
 struct packet_layout {
@@ -60,7 +61,7 @@ struct packet_rx {
 /* Packets that leave as one frame: one flow's, of one length but for the last, which may be
  * shorter. */
 struct packet_group {
-    uint16_t slot[FRAME_BURST];
+    uint16_t slot[PACKET_SEGMENTS];
     unsigned count;
     struct packet_layout layout;
     bool full; /* takes no more */
@@ -70,8 +71,9 @@ struct packet_queue {
     alignas(64) int fd; /* neighbours belong to other workers */
     struct frame_slots slots;
     struct packet_rx rx;
-    struct packet_group group[FRAME_BURST]; /* to be sent, at most FRAME_BURST frames */
+    struct packet_group group[FRAME_BURST]; /* to be sent */
     unsigned groups;
+    bool full;        /* the kernel had no room for them */
     bool no_segments; /* the kernel cannot cut such frames */
     uint32_t mtu;
     struct pktio_counters counters;
@@ -121,7 +123,7 @@ unsigned packet_rx_take(struct packet_queue *q, struct frame *f, unsigned n);
 
 /* ---- packet_tx.c ---- */
 
-/* Takes a frame to be sent. There is room if the groups were empty before the burst. */
+/* Takes a frame to be sent; what there is no room for is counted and dropped. */
 void packet_tx_add(struct packet_queue *q, uint16_t slot);
 /* Sends what was added; what the kernel has no room for stays. */
 void packet_tx_flush(struct packet_queue *q);

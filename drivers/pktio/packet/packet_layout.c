@@ -55,8 +55,7 @@ void packet_write_lengths(uint8_t *frame, const struct packet_layout *l, uint32_
     }
     put_be16(l3 + 2, (uint16_t)(payload + UDP_LEN + IPV4_LEN));
     put_be16(l3 + 4, id);
-    put_be16(l3 + 10, 0);
-    put_be16(l3 + 10, (uint16_t)~ipv4_sum(l3));
+    ipv4_write_sum(l3);
 }
 
 void packet_renumber(uint8_t *frame, uint32_t len, const struct packet_layout *l, uint16_t id)
@@ -66,8 +65,7 @@ void packet_renumber(uint8_t *frame, uint32_t len, const struct packet_layout *l
     uint32_t error = icrc_error(ICRC_IPV4, l3, covered);
 
     put_be16(l3 + 4, id);
-    put_be16(l3 + 10, 0);
-    put_be16(l3 + 10, (uint16_t)~ipv4_sum(l3));
+    ipv4_write_sum(l3);
     icrc_seal_wrong(ICRC_IPV4, l3, covered, error);
 }
 

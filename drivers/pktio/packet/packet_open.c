@@ -225,8 +225,9 @@ static unsigned packet_tx_lend(struct pktio *io, unsigned queue, struct frame *f
 {
     struct packet_queue *q = &packet_port_of(io)->queue[queue];
 
-    packet_tx_flush(q);
-    return q->groups ? 0 : frame_slots_lend(&q->slots, f, min_of(n, FRAME_BURST), false);
+    if (q->full)
+        packet_tx_flush(q);
+    return q->full ? 0 : frame_slots_lend(&q->slots, f, n, false);
 }
 
 /* Members of a group on this port get a copy, like members elsewhere. */
@@ -264,8 +265,12 @@ static void packet_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
             keep_copy(q, slot);
         packet_tx_add(q, slot);
     }
-    packet_tx_flush(q);
     packet_rx_release(io, queue, f + used, n - used);
+}
+
+static void packet_flush(struct pktio *io, unsigned queue)
+{
+    packet_tx_flush(&packet_port_of(io)->queue[queue]);
 }
 
 static int packet_wake_fd(struct pktio *io, unsigned queue)
@@ -320,6 +325,7 @@ static const struct pktio_ops packet_ops = {
     .rx_release = packet_rx_release,
     .tx_lend = packet_tx_lend,
     .tx_burst = packet_tx_burst,
+    .tx_flush = packet_flush,
     .wake_fd = packet_wake_fd,
     .wake_arm = packet_wake_arm,
     .link_fd = packet_link_fd,

@@ -203,26 +203,51 @@ static bool begin_long(struct packet_queue *q)
     return true;
 }
 
+/* Where a message has these bytes, or NULL: some are in its slot and the others behind. */
+static const uint8_t *find_bytes(const struct packet_queue *q, uint32_t at, uint32_t len)
+{
+    const struct packet_rx *rx = &q->rx;
+    uint32_t room = q->slots.room - RX_AT;
+
+    if (at >= room)
+        return rx->behind + (size_t)rx->next * PACKET_BYTES + (at - room);
+    return at + len <= room ? frame_slot(&q->slots, rx->message.slot) + RX_AT + at : NULL;
+}
+
 /*
  * A frame that has not been cut yet has packets whose identifications count on from the first.
  * Packets that a NIC or the kernel has put together may have had any: the ICRC of the second says
  * which of both it is, and if they do not count on, each one's tells its own (icrc_id.h). True: the
  * ICRC is right.
  */
-static bool check_number(struct packet_message *p, uint8_t *l3, uint32_t len)
+static bool find_number(struct packet_message *p, uint8_t *l3, uint32_t len)
 {
     if (p->numbers_known || !p->layout.ipv4 || p->at == p->layout.payload || len % 4 ||
-        len < IPV4_LEN + UDP_LEN + PACKET_MIN)
-        return false;
-    if (icrc_verify(ICRC_IPV4, l3, len)) {
-        p->numbers_known = true;
-        return true;
-    }
-    if (!icrc_find_id(l3, len))
+        len < IPV4_LEN + UDP_LEN + PACKET_MIN || !icrc_find_id(l3, len))
         return false;
     p->id = get_be16(l3 + 4);
-    put_be16(l3 + 10, 0);
-    put_be16(l3 + 10, (uint16_t)~ipv4_sum(l3));
+    ipv4_write_sum(l3);
+    return true;
+}
+
+/* Copies a packet behind its headers. True: its ICRC is right. */
+static bool copy_and_check(struct packet_queue *q, uint8_t *l3, uint32_t len)
+{
+    struct packet_message *p = &q->rx.message;
+    enum icrc_l3 kind = p->layout.ipv4 ? ICRC_IPV4 : ICRC_IPV6;
+    unsigned headers = icrc_headers(kind);
+    const uint8_t *bytes = find_bytes(q, p->at, len);
+    bool right;
+
+    if (bytes) {
+        right = frame_copy_verified(l3, kind, bytes, len);
+    } else {
+        copy_out(q, l3 + headers, p->at, len);
+        right = !(len % 4) && icrc_verify(kind, l3, headers + len);
+    }
+    if (!right)
+        return find_number(p, l3, headers + len);
+    p->numbers_known |= p->at != p->layout.payload;
     return true;
 }
 
@@ -237,9 +262,8 @@ static void take_packet(struct packet_queue *q, struct frame *f)
     bool omitted;
 
     copy_out(q, frame, 0, l->payload);
-    copy_out(q, frame + l->payload, p->at, payload);
     packet_write_lengths(frame, l, payload, p->id);
-    omitted = check_number(p, frame + l->l3, l->payload - l->l3 + payload);
+    omitted = copy_and_check(q, frame + l->l3, payload);
     *f = (struct frame){.data = restore_tag(p, frame),
                         .len = l->payload + payload + (p->tagged ? VLAN_LEN : 0),
                         .cookie = (void *)(uintptr_t)slot,

@@ -4,7 +4,8 @@
  * interface cuts (VIRTIO_NET_HDR_GSO_UDP_L4, Linux 6.2): it copies the headers and counts the IPv4
  * identification on from the first. An engine counts in the same way, so that consecutive packets
  * are right as they are; between packets of other flows they get the number, and with it the ICRC,
- * that cutting will give them.
+ * that cutting will give them. The packets of several bursts do, until the worker has no more for
+ * now.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -14,6 +15,7 @@
 #include "bytes.h"
 #include "packet_internal.h"
 
+/* Behind the UDP header: interfaces take less than 65,536 bytes in all. */
 #define LONG_BYTES_MAX 65000
 
 /* ---- groups ---- */
@@ -62,10 +64,21 @@ static bool join_group(struct packet_queue *q, const struct packet_layout *l, ui
             return false;
         number(q, g, slot);
         g->slot[g->count++] = slot;
-        g->full = q->slots.len[slot] < len || (g->count + 1) * len > LONG_BYTES_MAX;
+        g->full = q->slots.len[slot] < len || g->count == PACKET_SEGMENTS ||
+                  (g->count + 1) * (len - l->payload) > LONG_BYTES_MAX;
         return true;
     }
     return false;
+}
+
+static void begin_group(struct packet_queue *q, const struct packet_layout *l, uint16_t slot)
+{
+    struct packet_group *g = &q->group[q->groups++];
+
+    g->layout = *l;
+    g->slot[0] = slot;
+    g->count = 1;
+    g->full = false;
 }
 
 void packet_tx_add(struct packet_queue *q, uint16_t slot)
@@ -73,26 +86,30 @@ void packet_tx_add(struct packet_queue *q, uint16_t slot)
     const uint8_t *frame = frame_slot(&q->slots, slot);
     uint32_t len = q->slots.len[slot];
     struct packet_layout l = {0};
-    struct packet_group *g;
 
     if (q->no_segments || !packet_find_layout(frame, len, &l) ||
         !packet_may_join(frame, len, &l, q->mtu))
         l = (struct packet_layout){0};
     else if (join_group(q, &l, slot))
         return;
-    g = &q->group[q->groups++];
-    g->layout = l;
-    g->slot[0] = slot;
-    g->count = 1;
-    g->full = false;
+    if (q->groups == ARRAY_SIZE(q->group))
+        packet_tx_flush(q);
+    if (q->groups < ARRAY_SIZE(q->group)) {
+        begin_group(q, &l, slot);
+    } else {
+        counter_inc(&q->counters.tx_refused);
+        frame_slots_free(&q->slots, slot);
+    }
 }
 
 /* ---- to the kernel ---- */
 
+/* Messages for the first of the packets that wait. */
 struct outgoing {
     struct mmsghdr m[FRAME_BURST];
-    struct iovec part[2 * FRAME_BURST]; /* of all messages: one for the headers of each, and those
-                                           of FRAME_BURST frames */
+    uint8_t packets[FRAME_BURST]; /* in each message */
+    unsigned messages;
+    struct iovec part[2 * FRAME_BURST + PACKET_SEGMENTS];
     unsigned parts;
     alignas(8) uint8_t headers[FRAME_BURST][PACKET_HEADERS];
 };
@@ -102,12 +119,26 @@ static void add_part(struct outgoing *o, void *base, size_t len)
     o->part[o->parts++] = (struct iovec){base, len};
 }
 
+/* The parts from `first` on are a message. */
+static void add_message(struct outgoing *o, unsigned first, unsigned packets)
+{
+    o->packets[o->messages] = (uint8_t)packets;
+    o->m[o->messages++] =
+        (struct mmsghdr){.msg_hdr = {.msg_iov = &o->part[first], .msg_iovlen = o->parts - first}};
+}
+
+/* Whether there is room for another message, of that many parts. */
+static bool has_room(const struct outgoing *o, unsigned parts)
+{
+    return o->messages < FRAME_BURST && o->parts + parts <= ARRAY_SIZE(o->part);
+}
+
 /* The headers of a long frame, behind what the kernel has to know of it. */
-static void prepare_long(const struct packet_queue *q, const struct packet_group *g,
-                         struct outgoing *o, uint8_t *headers)
+static bool add_long(const struct packet_queue *q, const struct packet_group *g, struct outgoing *o)
 {
     const struct packet_layout *l = &g->layout;
-    uint8_t *first = frame_slot(&q->slots, g->slot[0]), *frame;
+    uint8_t *first = frame_slot(&q->slots, g->slot[0]), *headers = o->headers[o->messages];
+    uint8_t *frame = headers + sizeof(struct virtio_net_hdr);
     struct virtio_net_hdr head = {
         .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
         .gso_type = PACKET_GSO_UDP,
@@ -116,66 +147,74 @@ static void prepare_long(const struct packet_queue *q, const struct packet_group
         .csum_start = l->payload - UDP_LEN,
         .csum_offset = 6,
     };
+    unsigned at = o->parts;
     uint32_t payload = 0;
 
-    for (unsigned i = 0; i < g->count; i++)
-        payload += q->slots.len[g->slot[i]] - l->payload;
+    if (!has_room(o, 1 + g->count))
+        return false;
+    add_part(o, headers, sizeof(head) + l->payload);
+    for (unsigned i = 0; i < g->count; i++) {
+        uint32_t len = q->slots.len[g->slot[i]] - l->payload;
+
+        add_part(o, frame_slot(&q->slots, g->slot[i]) + l->payload, len);
+        payload += len;
+    }
     memcpy(headers, &head, sizeof(head));
-    frame = headers + sizeof(head);
     memcpy(frame, first, l->payload);
     packet_write_lengths(frame, l, payload, get_be16(first + l->l3 + 4));
     put_be16(frame + l->payload - 2, packet_pseudo_sum(frame, l));
-    add_part(o, headers, sizeof(head) + l->payload);
-    for (unsigned i = 0; i < g->count; i++)
-        add_part(o, frame_slot(&q->slots, g->slot[i]) + l->payload,
-                 q->slots.len[g->slot[i]] - l->payload);
+    add_message(o, at, g->count);
+    return true;
+}
+
+/* The packets of a group one by one. */
+static bool add_single(const struct packet_queue *q, const struct packet_group *g,
+                       struct outgoing *o)
+{
+    for (unsigned i = 0; i < g->count; i++) {
+        uint8_t *head = o->headers[o->messages];
+        unsigned at = o->parts;
+
+        if (!has_room(o, 2))
+            return false;
+        memset(head, 0, sizeof(struct virtio_net_hdr));
+        add_part(o, head, sizeof(struct virtio_net_hdr));
+        add_part(o, frame_slot(&q->slots, g->slot[i]), q->slots.len[g->slot[i]]);
+        add_message(o, at, 1);
+    }
+    return true;
 }
 
 static void prepare(const struct packet_queue *q, struct outgoing *o)
 {
-    o->parts = 0;
-    for (unsigned i = 0; i < q->groups; i++) {
-        const struct packet_group *g = &q->group[i];
-        unsigned first = o->parts;
+    bool all = true;
 
-        if (g->count > 1) {
-            prepare_long(q, g, o, o->headers[i]);
-        } else {
-            memset(o->headers[i], 0, sizeof(struct virtio_net_hdr));
-            add_part(o, o->headers[i], sizeof(struct virtio_net_hdr));
-            add_part(o, frame_slot(&q->slots, g->slot[0]), q->slots.len[g->slot[0]]);
-        }
-        o->m[i] = (struct mmsghdr){
-            .msg_hdr = {.msg_iov = &o->part[first], .msg_iovlen = o->parts - first}};
+    o->parts = o->messages = 0;
+    for (unsigned i = 0; i < q->groups && all; i++) {
+        const struct packet_group *g = &q->group[i];
+
+        all = (g->count > 1 && !q->no_segments ? add_long : add_single)(q, g, o);
     }
 }
 
-static void free_group(struct packet_queue *q, const struct packet_group *g)
+/* The first n of the packets that wait have left. */
+static void remove_packets(struct packet_queue *q, unsigned n)
 {
-    for (unsigned i = 0; i < g->count; i++)
-        frame_slots_free(&q->slots, g->slot[i]);
-}
+    unsigned done = 0;
 
-static void drop_groups(struct packet_queue *q, unsigned n)
-{
-    q->groups -= n;
-    memmove(q->group, q->group + n, q->groups * sizeof(q->group[0]));
-}
+    while (n) {
+        struct packet_group *g = &q->group[done];
+        unsigned part = min_of(n, g->count);
 
-/* The kernel does not know such frames: each packet leaves by itself, from now on. */
-static void dissolve(struct packet_queue *q)
-{
-    struct packet_group *copy = q->group;
-    uint16_t slot[FRAME_BURST];
-    unsigned slots = 0;
-
-    for (unsigned i = 0; i < q->groups; i++)
-        for (unsigned k = 0; k < copy[i].count; k++)
-            slot[slots++] = copy[i].slot[k];
-    q->no_segments = true;
-    q->groups = 0;
-    for (unsigned i = 0; i < slots; i++)
-        packet_tx_add(q, slot[i]);
+        for (unsigned i = 0; i < part; i++)
+            frame_slots_free(&q->slots, g->slot[i]);
+        g->count -= part;
+        memmove(g->slot, g->slot + part, g->count * sizeof(g->slot[0]));
+        n -= part;
+        done += !g->count;
+    }
+    q->groups -= done;
+    memmove(q->group, q->group + done, q->groups * sizeof(q->group[0]));
 }
 
 /* Whether frames of ours wait below: what was refused may find room when they have left. Otherwise
@@ -187,22 +226,29 @@ static bool has_unsent(const struct packet_queue *q)
     return !ioctl(q->fd, SIOCOUTQ, &bytes) && bytes;
 }
 
-/* What the kernel has against the first group. False: it has no room, and all wait. */
-static bool handle_refusal(struct packet_queue *q, int err)
+/* What the kernel has against a message, which has the first packets that wait. False: it has no
+ * room, and all wait. */
+static bool handle_refusal(struct packet_queue *q, int err, unsigned packets)
 {
-    const struct packet_group *g = &q->group[0];
-
     if (err == EAGAIN || (err == ENOBUFS && has_unsent(q)))
         return false;
-    if (err == EINVAL && g->count > 1) {
-        dissolve(q);
+    if (err == EINVAL && packets > 1) {
+        q->no_segments = true; /* it does not know such frames */
         return true;
     }
     /* The interface is down or gone, or takes shorter frames only. */
-    counter_add(&q->counters.tx_refused, g->count);
-    free_group(q, g);
-    drop_groups(q, 1);
+    counter_add(&q->counters.tx_refused, packets);
+    remove_packets(q, packets);
     return true;
+}
+
+static unsigned packets_in(const struct outgoing *o, unsigned messages)
+{
+    unsigned packets = 0;
+
+    while (messages-- > 0)
+        packets += o->packets[messages];
+    return packets;
 }
 
 void packet_tx_flush(struct packet_queue *q)
@@ -210,24 +256,21 @@ void packet_tx_flush(struct packet_queue *q)
     struct outgoing o;
     bool again = false;
 
-    while (q->groups) {
+    q->full = false;
+    while (q->groups && !q->full) {
         int sent;
 
         prepare(q, &o);
-        sent = sendmmsg(q->fd, o.m, q->groups, MSG_DONTWAIT);
+        sent = sendmmsg(q->fd, o.m, o.messages, MSG_DONTWAIT);
+        if (sent >= 0) {
+            remove_packets(q, packets_in(&o, (unsigned)sent));
+            continue;
+        }
         /* The socket remembers an error, of an interface that was down or of a frame that recvmmsg
          * could not pass on, and says so at the next call. */
-        if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && !again) {
+        if (errno != EAGAIN && errno != ENOBUFS && !again)
             again = true;
-            continue;
-        }
-        if (sent < 0) {
-            if (!handle_refusal(q, errno))
-                return;
-            continue;
-        }
-        for (int i = 0; i < sent; i++)
-            free_group(q, &q->group[i]);
-        drop_groups(q, (unsigned)sent);
+        else
+            q->full = !handle_refusal(q, errno, o.packets[0]);
     }
 }

@@ -4,7 +4,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+
+#include "pkt.h"
 
 int frame_slots_init(struct frame_slots *s, uint32_t room)
 {
@@ -62,4 +65,16 @@ void frame_slots_release(struct frame_slots *s, const struct frame *f, unsigned 
 {
     for (unsigned i = 0; i < n; i++)
         frame_slots_free(s, frame_slot_of(&f[i]));
+}
+
+bool frame_copy_verified(uint8_t *l3, enum icrc_l3 kind, const uint8_t *bth, uint32_t len)
+{
+    unsigned n = icrc_headers(kind);
+
+    if (len % 4 || len < BTH_LEN + ICRC_LEN) {
+        memcpy(l3 + n, bth, len);
+        return false;
+    }
+    memcpy(l3 + n, bth, BTH_LEN);
+    return icrc_verify_copy(kind, l3, n + BTH_LEN, bth + BTH_LEN, len - BTH_LEN);
 }

@@ -8,6 +8,7 @@
 
 #include "common.h"
 #include "frame.h"
+#include "icrc.h"
 
 #define FRAME_SLOTS 2048 /* a power of two */
 
@@ -78,5 +79,9 @@ static inline uint16_t frame_slots_note(struct frame_slots *s, const struct fram
 
 /* Frees the slots of frames, received or lent. */
 void frame_slots_release(struct frame_slots *s, const struct frame *f, unsigned n);
+
+/* Copies a received packet from its BTH on, `len` bytes with its ICRC, behind its headers of IP and
+ * UDP at l3. Returns whether the ICRC, which is computed in the same pass, is right. */
+bool frame_copy_verified(uint8_t *l3, enum icrc_l3 kind, const uint8_t *bth, uint32_t len);
 
 #endif

@@ -156,22 +156,15 @@ static void make_headers(struct socket_port *s, const struct socket_datagram *d)
 /* Copies a packet behind its headers and checks the ICRC. False: it is wrong, and the engine will
  * find the same and say so. */
 static bool copy_and_check(struct socket_datagram *d, uint8_t *l3, enum icrc_l3 kind,
-                           const uint8_t *bytes, size_t len)
+                           const uint8_t *bytes, uint32_t len)
 {
-    size_t headers = icrc_headers(kind);
-
-    if (len % 4 || len < PACKET_MIN) {
-        memcpy(l3 + headers, bytes, len);
-        return false;
-    }
-    memcpy(l3 + headers, bytes, BTH_LEN);
-    if (icrc_verify_copy(kind, l3, headers + BTH_LEN, bytes + BTH_LEN, len - BTH_LEN))
+    if (frame_copy_verified(l3, kind, bytes, len))
         return true;
-    if (kind != ICRC_IPV4 || !icrc_find_id(l3, headers + len))
+    if (kind != ICRC_IPV4 || len % 4 || len < PACKET_MIN ||
+        !icrc_find_id(l3, icrc_headers(kind) + len))
         return false;
     d->id = get_be16(l3 + 4);
-    put_be16(l3 + 10, 0);
-    put_be16(l3 + 10, (uint16_t)~ipv4_sum(l3));
+    ipv4_write_sum(l3);
     return true;
 }
 

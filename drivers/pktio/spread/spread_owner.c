@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue 0, whose worker drives the port below for all queues: it spreads received frames, and sends
  * those that the other queues put into their rings. */
+#include <isa-l/crc.h>
 #include <string.h>
 
-#include "crc_hash.h"
 #include "spread_internal.h"
 
 /* ---- multicast ---- */
@@ -19,7 +19,7 @@ static bool is_multicast(const struct frame *f)
 
 static uint64_t frame_digest(const struct frame *f)
 {
-    return (uint64_t)crc32_ieee(0, f->data, f->len) << 32 | f->len;
+    return (uint64_t)crc32_gzip_refl(0, f->data, f->len) << 32 | f->len;
 }
 
 static void expect_group_copy(struct spread *s, const struct frame *f, unsigned queue)
@@ -65,6 +65,7 @@ static void send_for_queue(struct spread *s, unsigned from)
         slot_fifo_take(&q->tx.out, &e);
         if (e.len <= f[used].room) {
             f[used].len = e.len;
+            f[used].icrc_omitted = false; /* the ring's frames have one, right or wrong */
             memcpy(f[used].data, slot_ring_data(&q->tx, e.slot), e.len);
             if (is_multicast(&f[used]))
                 expect_group_copy(s, &f[used], from);

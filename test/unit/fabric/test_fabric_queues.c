@@ -185,6 +185,21 @@ static void chance_loses_frames(void **state)
     net_destroy(n);
 }
 
+/* Also one of 2^32: by this seed the first frame draws the largest number that there is. */
+static void a_certain_loss_loses_all(void **state)
+{
+    struct net *n = net_create(UINT64_C(0x311ac8a4348728e6));
+    struct fabric_link link = {.bps = RATE, .delay = 10, .loss = UINT32_MAX};
+
+    add_host(n);
+    add_host(n);
+    assert_int_equal(fabric_add_link(n->f, 0, 1, &link), 0);
+    n->source[0][0] = (struct source){.to = 1, .left = 10, .len = LEN};
+    run_until(n, NS_NEVER);
+    assert_int_equal(fabric_totals(n->f)->lost, 10);
+    net_destroy(n);
+}
+
 static void what_goes_nowhere_is_counted(void **state)
 {
     struct net *n = net_create(1);
@@ -203,12 +218,19 @@ static void what_goes_nowhere_is_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_exact),           cmocka_unit_test(odd_rates_add_up),
-        cmocka_unit_test(a_full_buffer_drops),       cmocka_unit_test(a_queue_has_its_share),
-        cmocka_unit_test(marks_begin_at_a_step),     cmocka_unit_test(marks_grow_by_chance),
-        cmocka_unit_test(only_who_reacts_is_marked), cmocka_unit_test(one_frame_is_marked_or_lost),
-        cmocka_unit_test(high_priorities_go_first),  cmocka_unit_test(low_priorities_share),
-        cmocka_unit_test(chance_loses_frames),       cmocka_unit_test(what_goes_nowhere_is_counted),
+        cmocka_unit_test(times_are_exact),
+        cmocka_unit_test(odd_rates_add_up),
+        cmocka_unit_test(a_full_buffer_drops),
+        cmocka_unit_test(a_queue_has_its_share),
+        cmocka_unit_test(marks_begin_at_a_step),
+        cmocka_unit_test(marks_grow_by_chance),
+        cmocka_unit_test(only_who_reacts_is_marked),
+        cmocka_unit_test(one_frame_is_marked_or_lost),
+        cmocka_unit_test(high_priorities_go_first),
+        cmocka_unit_test(low_priorities_share),
+        cmocka_unit_test(chance_loses_frames),
+        cmocka_unit_test(a_certain_loss_loses_all),
+        cmocka_unit_test(what_goes_nowhere_is_counted),
     };
 
     return cmocka_run_group_tests_name("fabric_queues", tests, NULL, NULL);

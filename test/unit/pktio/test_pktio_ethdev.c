@@ -632,9 +632,9 @@ static pid_t start_guest(const char *socket, int *input)
     return pid;
 }
 
-/* While a guest connects and leaves, the driver reports a link that goes down and comes back. It
- * has seen the end of the guest once it has closed what the guest had given it. */
-static void await_end_of_guest(struct pktio *io, unsigned descriptors)
+/* While a peer connects and leaves, the driver reports a link that goes down and comes back. It has
+ * seen the end of the peer once it has closed what the peer had given it. */
+static void await_descriptors(struct pktio *io, unsigned descriptors)
 {
     for (unsigned i = 0; open_descriptors() != descriptors; i++) {
         assert_true(i < 5000);
@@ -667,7 +667,7 @@ static void test_link_of_a_guest(void **state)
         await_link(io, false);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
-        await_end_of_guest(io, descriptors);
+        await_descriptors(io, descriptors);
     }
     io->ops->close(io);
 }
@@ -706,22 +706,56 @@ static void test_memif_of_a_killed_daemon(void **state)
     io->ops->close(io);
 }
 
-/* Connects to the socket of memif_device and sends messages that no memif client sends. */
-static void be_a_stranger(const uint8_t *message, size_t len)
+/* Sends a message with copies of the socket itself. */
+static void send_with_descriptors(int fd, const uint8_t *message, size_t len, unsigned copies)
+{
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)message, .iov_len = len};
+    union {
+        struct cmsghdr align;
+        uint8_t space[CMSG_SPACE(4 * sizeof(int))];
+    } control = {.align = {.cmsg_len = CMSG_LEN(copies * sizeof(int)),
+                           .cmsg_level = SOL_SOCKET,
+                           .cmsg_type = SCM_RIGHTS}};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    for (unsigned i = 0; i < copies; i++)
+        memcpy(CMSG_DATA(&control.align) + i * sizeof(int), &fd, sizeof(int));
+    if (copies) {
+        m.msg_control = &control;
+        m.msg_controllen = CMSG_SPACE(copies * sizeof(int));
+    }
+    assert_int_equal(sendmsg(fd, &m, MSG_NOSIGNAL), (int)len);
+}
+
+static int connect_to_memif(void)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-    uint8_t answer[256];
 
     snprintf(un.sun_path, sizeof(un.sun_path), "%s/m.sock", folder);
     assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
-    if (len) {
-        assert_int_equal(send(fd, message, len, MSG_NOSIGNAL), (int)len);
-        /* The port sends a hello, perhaps a reason, and disconnects. */
-        while (recv(fd, answer, sizeof(answer), 0) > 0)
-            ;
-    }
+    return fd;
+}
+
+/* The port sends a hello, perhaps a reason, and disconnects. A copy of fd may outlive it. */
+static void await_refusal(int fd)
+{
+    uint8_t answer[256];
+
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, answer, sizeof(answer), 0) > 0)
+        ;
     close(fd);
+}
+
+/* Connects to the socket of memif_device and sends messages that no memif client sends. */
+static void be_a_stranger(const uint8_t *message, size_t len)
+{
+    int fd = connect_to_memif();
+
+    if (len)
+        send_with_descriptors(fd, message, len, 0);
+    await_refusal(fd);
 }
 
 static void test_strangers_at_a_memif(void **state)
@@ -749,6 +783,40 @@ static void test_strangers_at_a_memif(void **state)
     (void)receive_all(client);
     exchange_tagged(server, client);
     client->ops->close(client);
+    server->ops->close(server);
+}
+
+/* Descriptors that come with messages of strangers do not stay in the process: it would run out of
+ * them. A message of each type, and some unknown ones, with a descriptor or two. */
+static void send_descriptors(bool introduced)
+{
+    static const uint8_t hello[128] = {3, 0, 0, 2}; /* of version 2.0, for the device with id 0 */
+
+    for (unsigned type = 0; type < 12; type++)
+        for (unsigned copies = 1; copies <= 2; copies++) {
+            uint8_t message[128] = {(uint8_t)type, [2] = 1, [4] = 1};
+            int fd = connect_to_memif();
+
+            if (introduced)
+                send_with_descriptors(fd, hello, sizeof(hello), 0);
+            send_with_descriptors(fd, message, sizeof(message), copies);
+            await_refusal(fd);
+        }
+}
+
+static void test_descriptors_of_strangers(void **state)
+{
+    struct pktio *server;
+    unsigned before;
+    char device[256];
+
+    memif_device(device, "net_memif0", "server");
+    server = open_device(device, 4200);
+    assert_non_null(server);
+    before = open_descriptors();
+    send_descriptors(false);
+    send_descriptors(true);
+    await_descriptors(server, before);
     server->ops->close(server);
 }
 
@@ -847,6 +915,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_memif_without_peer),
         cmocka_unit_test(test_memif_of_a_killed_daemon),
         cmocka_unit_test(test_strangers_at_a_memif),
+        cmocka_unit_test(test_descriptors_of_strangers),
         cmocka_unit_test(test_memif_peer_leaves),
     };
     struct env_config config = {0};

@@ -21,7 +21,7 @@
 
 #include "encap.h"
 #include "encap_layout.h"
-#include "packet.h"
+#include "packet_internal.h"
 #include "random.h"
 
 #define LIMIT_MS   5000
@@ -196,7 +196,8 @@ static void clear_udp_checksum(uint8_t *frame, uint32_t len)
 
 /* ---- from the port ---- */
 
-static void send_all(const struct bytes *b, unsigned n)
+/* The port keeps them until it is told to send. */
+static void add_all(const struct bytes *b, unsigned n)
 {
     struct frame f[FRAME_BURST];
 
@@ -208,6 +209,12 @@ static void send_all(const struct bytes *b, unsigned n)
         f[i].len = b[i].len;
     }
     port->ops->tx_burst(port, 0, f, n, n);
+}
+
+static void send_all(const struct bytes *b, unsigned n)
+{
+    add_all(b, n);
+    port->ops->tx_flush(port, 0);
 }
 
 /* The next RoCE frame on the wire; the interface sends others, of its own. */
@@ -284,6 +291,75 @@ static void test_one_long_frame(void **state)
     assert_int_equal(get_be16(frame + 18), 9);
     for (unsigned i = 0; i < MANY; i++)
         assert_memory_equal(frame + 42 + i * SEGMENT, b[i].data + 42, SEGMENT);
+}
+
+static bool wire_has_frame(void)
+{
+    static uint8_t buffer[HEAD_BYTES + LONG_MAX];
+    struct pollfd p = {.fd = tap, .events = POLLIN};
+    ssize_t n = 0;
+
+    while (poll(&p, 1, 0) == 1 && !is_roce(buffer + HEAD_BYTES, (uint32_t)n)) {
+        n = read(tap, buffer, sizeof(buffer)) - (ssize_t)HEAD_BYTES;
+        assert_true(n > 0);
+    }
+    return is_roce(buffer + HEAD_BYTES, (uint32_t)n);
+}
+
+/* Packets of several bursts leave together, as many as one frame may have. */
+static void test_several_bursts(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    static uint8_t frame[LONG_MAX];
+    static struct bytes b[4 * MANY];
+    struct virtio_net_hdr head;
+    unsigned one_frame = 65000 / SEGMENT;
+
+    open_one();
+    if (ioctl(tap, TUNSETOFFLOAD, OFFLOADS))
+        skip();
+    for (unsigned i = 0; i < 4 * MANY; i++)
+        b[i] = make(&av, 1024, (uint16_t)(9 + i), i);
+    for (unsigned i = 0; i < 4; i++)
+        add_all(b + i * MANY, MANY);
+    assert_false(wire_has_frame());
+    port->ops->tx_flush(port, 0);
+    assert_int_equal(read_tap(&head, frame), 42 + one_frame * SEGMENT);
+    assert_int_equal(read_tap(&head, frame), 42 + (4 * MANY - one_frame) * SEGMENT);
+    assert_int_equal(get_be16(frame + 18), 9 + one_frame);
+}
+
+/* The kernel turns out not to know long frames when more wait than one system call sends. */
+static void test_cut_after_all(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    static struct bytes b[4 * MANY];
+
+    open_one();
+    for (unsigned i = 0; i < 4 * MANY; i++)
+        b[i] = make(&av, 1024, (uint16_t)(9 + i), i);
+    for (unsigned i = 0; i < 4; i++)
+        add_all(b + i * MANY, MANY);
+    packet_port_of(port)->queue[0].no_segments = true;
+    port->ops->tx_flush(port, 0);
+    for (unsigned i = 0; i < 4 * MANY; i++)
+        expect_on_wire(&b[i]);
+}
+
+/* More flows than groups: those that do not fit are not lost. */
+static void test_many_flows(void **state)
+{
+    struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
+    static struct bytes b[4 * MANY];
+
+    open_one();
+    for (unsigned i = 0; i < 4 * MANY; i++, av.udp_sport++)
+        b[i] = make(&av, 64, (uint16_t)i, i);
+    for (unsigned i = 0; i < 4; i++)
+        add_all(b + i * MANY, MANY);
+    port->ops->tx_flush(port, 0);
+    for (unsigned i = 0; i < 4 * MANY; i++)
+        expect_on_wire(&b[i]);
 }
 
 static void test_without_segmentation(void **state)
@@ -861,6 +937,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_kernel_cuts, teardown),
         cmocka_unit_test_teardown(test_one_long_frame, teardown),
+        cmocka_unit_test_teardown(test_several_bursts, teardown),
+        cmocka_unit_test_teardown(test_cut_after_all, teardown),
+        cmocka_unit_test_teardown(test_many_flows, teardown),
         cmocka_unit_test_teardown(test_without_segmentation, teardown),
         cmocka_unit_test_teardown(test_runs_end, teardown),
         cmocka_unit_test_teardown(test_kept_apart, teardown),

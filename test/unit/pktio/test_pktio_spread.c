@@ -176,6 +176,55 @@ static void test_sending(void **state)
     close_sim();
 }
 
+/* A port below that seals what it sends, but for frames that say that they are sealed. */
+static const struct pktio_ops *sealing;
+static unsigned sealed_again;
+
+static unsigned lend_unsealed(struct pktio *end, unsigned queue, struct frame *f, unsigned n)
+{
+    n = sealing->tx_lend(end, queue, f, n);
+    for (unsigned i = 0; i < n; i++)
+        f[i].icrc_omitted = true;
+    return n;
+}
+
+static void count_unsealed(struct pktio *end, unsigned queue, struct frame *f, unsigned n,
+                           unsigned used)
+{
+    for (unsigned i = 0; i < used; i++)
+        sealed_again += f[i].icrc_omitted;
+    sealing->tx_burst(end, queue, f, n, used);
+}
+
+/* Frames of the other queues have an ICRC, which may be wrong on purpose: it stays as it is. */
+static void test_sealed(void **state)
+{
+    struct pktio_sim_config config = {.mac = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}};
+    struct roce_flow flow = roce_flow_number(0, false);
+    struct pktio *end[2];
+    struct pktio_ops ops;
+    uint32_t number;
+
+    assert_int_equal(pktio_sim_pair(end, &config), 0);
+    far = end[0];
+    sealing = end[1]->ops;
+    ops = *sealing;
+    ops.tx_lend = lend_unsealed;
+    ops.tx_burst = count_unsealed;
+    end[1]->ops = &ops;
+    io = spread_over(end[1], QUEUES, 8);
+    flow.dmac[5] = 1;
+    sealed_again = 0;
+    for (unsigned q = 0; q < QUEUES; q++) {
+        assert_true(send(io, q, &flow, q));
+        assert_int_equal(take(io, 0, &number, 1), 0);
+        assert_int_equal(take(far, 0, &number, 1), 1);
+        assert_int_equal(number, q);
+    }
+    assert_int_equal(sealed_again, 1); /* queue 0's, which was lent by the port itself */
+    close_sim();
+}
+
 /* A full port: the rings fill, then no frame is lent; when the port drains, all frames go out. */
 static void test_full_sending(void **state)
 {
@@ -580,6 +629,7 @@ int main(void)
         cmocka_unit_test(test_rss),
         cmocka_unit_test(test_others),
         cmocka_unit_test(test_sending),
+        cmocka_unit_test(test_sealed),
         cmocka_unit_test(test_full_sending),
         cmocka_unit_test(test_unused),
         cmocka_unit_test(test_full_receiving),
