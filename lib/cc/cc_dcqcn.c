@@ -94,7 +94,7 @@ static void on_sent(struct cc *cc, uint32_t bytes, ns_t now)
     if (!cc_is_controlled(cc))
         return;
     d->bytes += bytes;
-    while (d->bytes >= p->rpg_byte_reset) {
+    for (unsigned i = 0; i < CATCH_UP && d->bytes >= p->rpg_byte_reset; i++) {
         d->bytes -= p->rpg_byte_reset;
         d->counts++;
         increase(cc);

@@ -7,6 +7,7 @@
  * decrease is in proportion to what is beyond the shortest round trip and a tolerance, steps grow
  * after some in a row, and no more is in flight than the rate carries in that time.
  */
+#include "base_delay.h"
 #include "cc.h"
 
 /* Packets of the first round trip. */
@@ -40,7 +41,7 @@ static const struct cc_param params[] = {
 _Static_assert(ARRAY_SIZE(params) - 1 == sizeof(struct rtt_params) / sizeof(uint64_t), "names");
 
 struct rtt {
-    ns_t base;         /* the shortest round trip */
+    struct base_delay base;
     ns_t decreased;    /* the last decrease */
     uint64_t carried;  /* bits per second: what the last round trip acknowledged */
     uint64_t in_a_row; /* increases */
@@ -59,7 +60,7 @@ static const struct rtt_params *params_of(const struct cc *cc)
 
 static void set_window(struct cc *cc)
 {
-    uint64_t bytes = cc_bytes_in(cc->rate, rtt_of(cc)->base + params_of(cc)->tolerance);
+    uint64_t bytes = cc_bytes_in(cc->rate, rtt_of(cc)->base.shortest + params_of(cc)->tolerance);
 
     cc->window = max_of(bytes, 2 * (uint64_t)cc->packet);
 }
@@ -105,21 +106,24 @@ static void on_ack(struct cc *cc, uint64_t bytes, ns_t delay, ns_t now)
     ns_t target;
 
     if (p->base_delay)
-        r->base = p->base_delay;
-    else if (!r->base || delay < r->base)
-        r->base = delay;
-    r->carried = cc_rate_of(bytes, delay);
-    target = r->base + p->tolerance;
-    if (delay > target)
-        decrease(cc, p->beta * (delay - target) / delay, delay, now);
+        r->base.shortest = p->base_delay;
     else
+        base_delay_note(&r->base, delay);
+    r->carried = cc_rate_of(bytes, delay);
+    target = r->base.shortest + p->tolerance;
+    if (delay > target) {
+        decrease(cc, p->beta * (delay - target) / delay, delay, now);
+        base_delay_doubt(&r->base, delay, cc->rate <= p->min_rate, now);
+    } else {
+        base_delay_holds(&r->base);
         increase(cc);
+    }
     set_window(cc);
 }
 
 static void on_timeout(struct cc *cc, ns_t now)
 {
-    decrease(cc, 1024, rtt_of(cc)->base, now);
+    decrease(cc, 1024, rtt_of(cc)->base.shortest, now);
     set_window(cc);
 }
 

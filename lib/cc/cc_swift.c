@@ -9,6 +9,7 @@
  * queues in the network and the peer may add. The peer does not say how long it had a packet, so
  * both have one window. Until the first decrease the window doubles, as in a slow start.
  */
+#include "base_delay.h"
 #include "cc.h"
 
 struct swift_params {
@@ -49,8 +50,8 @@ _Static_assert(ARRAY_SIZE(params) - 1 == sizeof(struct swift_params) / sizeof(ui
 
 struct swift {
     uint64_t window; /* 1024ths of a byte */
-    ns_t base;       /* the shortest round trip */
-    ns_t decreased;  /* the last decrease */
+    struct base_delay base;
+    ns_t decreased; /* the last decrease */
     bool is_past_start;
 };
 _Static_assert(sizeof(struct swift) <= CC_STATE_MAX, "fits");
@@ -140,6 +141,12 @@ static void increase(struct cc *cc, uint64_t bytes)
     s->window = min_of(s->window, most << 10);
 }
 
+/* As slow as a window that was bounded in a round trip up to twice as long. */
+static bool is_slowest(struct cc *cc, ns_t delay)
+{
+    return cc_rate_of(swift_of(cc)->window >> 10, delay) <= 2 * params_of(cc)->min_rate;
+}
+
 static void on_ack(struct cc *cc, uint64_t bytes, ns_t delay, ns_t now)
 {
     const struct swift_params *p = params_of(cc);
@@ -147,14 +154,18 @@ static void on_ack(struct cc *cc, uint64_t bytes, ns_t delay, ns_t now)
     ns_t target;
 
     if (p->base_delay)
-        s->base = p->base_delay;
-    else if (!s->base || delay < s->base)
-        s->base = delay;
-    target = s->base + p->fabric_delay + p->endpoint_delay + flow_delay(p, s->window / cc->packet);
-    if (delay <= target)
-        increase(cc, bytes);
+        s->base.shortest = p->base_delay;
     else
+        base_delay_note(&s->base, delay);
+    target = s->base.shortest + p->fabric_delay + p->endpoint_delay +
+             flow_delay(p, s->window / cc->packet);
+    if (delay <= target) {
+        base_delay_holds(&s->base);
+        increase(cc, bytes);
+    } else {
         decrease(cc, p->beta * (delay - target) / delay, delay, now);
+        base_delay_doubt(&s->base, delay, is_slowest(cc, delay), now);
+    }
     set_window(cc, delay);
 }
 
@@ -162,8 +173,8 @@ static void on_timeout(struct cc *cc, ns_t now)
 {
     struct swift *s = swift_of(cc);
 
-    decrease(cc, 1024, s->base, now);
-    set_window(cc, s->base);
+    decrease(cc, 1024, s->base.shortest, now);
+    set_window(cc, s->base.shortest);
 }
 
 const struct cc_ops cc_swift = {.name = "swift",

@@ -193,6 +193,19 @@ static void test_no_credit_from_idleness(void **state)
     assert_int_equal(cc_allowance(&cc, cc.next - 1), 0);
 }
 
+/* A burst is as many increases as a call may make, whatever a step is configured to be. */
+static void test_increases_of_a_call(void **state)
+{
+    struct dcqcn_params p = published;
+
+    p.rpg_byte_reset = 1;
+    p.rpg_ai_rate = p.rpg_hai_rate = 1;
+    begin(&p);
+    cc_on_cnp(&cc, 1000);
+    cc_on_sent(&cc, 64 * 4096, 1000);
+    assert_int_equal(cc_dcqcn_of(&cc)->counts, 256);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_pace),
         cmocka_unit_test(test_no_credit_from_idleness),
+        cmocka_unit_test(test_increases_of_a_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,51 @@ static void the_base_may_be_configured(void **state)
     assert_int_equal(cc.window, LINE / 8 * 80 * NS_PER_US / NS_PER_SEC);
 }
 
+/* At the least rate for ten seconds, and each round trip too long: the shortest of them is that of
+ * another path. One that is short enough until then, or a rate that is higher, says that it is
+ * not. */
+static void a_longer_path_becomes_the_base(void **state)
+{
+    begin();
+    for (unsigned i = 0; i < 9000; i++)
+        round_trip(NS_PER_MS + i % 7, 0);
+    round_trip(BASE, 0);
+    for (unsigned i = 0; i < 9000; i++)
+        round_trip(NS_PER_MS + i % 7, 10 * MBPS); /* at the least rate again, at once */
+    assert_int_equal(cc.rate, 10 * MBPS);
+    assert_int_equal(cc.window, 2 * PACKET);
+    for (unsigned i = 0; i < 3000; i++)
+        round_trip(NS_PER_MS + i % 7, LINE);
+    assert_true(cc.rate > 1000 * MBPS);
+    near(cc.window, cc.rate / 8 * (NS_PER_MS + 30 * NS_PER_US) / NS_PER_SEC);
+    round_trip(2 * NS_PER_MS, 1000 * MBPS); /* and a queue on it is one */
+    near(cc.rate, 757 * MBPS);
+}
+
+/* While the sender can slow down, the queue may be its own, for however long. */
+static void a_queue_becomes_no_base(void **state)
+{
+    begin();
+    for (unsigned i = 0; i < 12; i++, now += NS_PER_SEC)
+        round_trip(TARGET + NS_PER_US, LINE);
+    assert_true(cc.rate > LINE / 2);
+    near(cc.window, cc.rate / 8 * TARGET / NS_PER_SEC);
+}
+
+/* What is configured stays. */
+static void a_configured_base_stays(void **state)
+{
+    uint64_t params[CC_PARAMS_MAX];
+
+    begin();
+    cc_default_params(&cc_rtt, params);
+    assert_true(cc_read_param(&cc_rtt, params, "base_delay=50"));
+    cc_start(&cc, &cc_rtt, params, LINE, PACKET);
+    for (unsigned i = 0; i < 30000; i++)
+        round_trip(NS_PER_MS, 0);
+    assert_int_equal(cc.rate, 10 * MBPS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +157,9 @@ int main(void)
         cmocka_unit_test(increases_grow),
         cmocka_unit_test(has_a_least_rate),
         cmocka_unit_test(the_base_may_be_configured),
+        cmocka_unit_test(a_longer_path_becomes_the_base),
+        cmocka_unit_test(a_queue_becomes_no_base),
+        cmocka_unit_test(a_configured_base_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ static void less_than_a_packet_is_a_rate(void **state)
     assert_int_equal(cc_allowance(&cc, now + 2 * NS_PER_MS * 97 / 100), 0);
     assert_true(cc_allowance(&cc, now + 2 * NS_PER_MS * 103 / 100) > 0);
     for (unsigned i = 0; i < 30; i++)
-        cc_on_ack(&cc, 0, NS_PER_MS, now += NS_PER_SEC);
+        cc_on_ack(&cc, 0, NS_PER_MS, now += NS_PER_SEC / 4);
     assert_int_equal(cc.rate, 10000000); /* min_rate */
     for (unsigned i = 0; i < 30; i++) {
         cc_on_ack(&cc, PACKET, BASE, now += NS_PER_SEC);
@@ -152,6 +152,24 @@ static void has_a_base(void **state)
     near(packets(), 16);
 }
 
+/* At the least rate for ten seconds, and each round trip too long: the shortest of them is that of
+ * another path. One that is short enough until then says that it is not. */
+static void a_longer_path_becomes_the_base(void **state)
+{
+    ns_t now = 3 * NS_PER_SEC;
+
+    begin(10);
+    for (unsigned i = 0; i < 9000; i++)
+        cc_on_ack(&cc, 0, NS_PER_MS + i % 7 * 50000, now += 2 * NS_PER_MS);
+    cc_on_ack(&cc, 0, BASE, now += 2 * NS_PER_MS);
+    for (unsigned i = 0; i < 4900; i++)
+        cc_on_ack(&cc, 0, NS_PER_MS + i % 7 * 50000, now += 2 * NS_PER_MS);
+    assert_true(cc.window == PACKET && cc.rate <= 20000000);
+    for (unsigned i = 0; i < 1000; i++)
+        cc_on_ack(&cc, PACKET, NS_PER_MS, now += 2 * NS_PER_MS);
+    assert_true(packets() > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +179,7 @@ int main(void)
         cmocka_unit_test(less_than_a_packet_is_a_rate),
         cmocka_unit_test(extremes),
         cmocka_unit_test(has_a_base),
+        cmocka_unit_test(a_longer_path_becomes_the_base),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
