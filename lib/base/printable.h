@@ -16,4 +16,7 @@
  */
 void printable(char *out, size_t room, const char *text);
 
+/* Some editors begin a UTF-8 file with it, and do not show it. */
+#define BYTE_ORDER_MARK "\xEF\xBB\xBF"
+
 #endif

@@ -148,6 +148,16 @@ struct inject_call {
 int inject_parse(struct inject_rule *rule, const char *text, char error[INJECT_ERROR_MAX]);
 
 /**
+ * Read what is to happen once, now. Any thread.
+ *
+ * @param rule  Set on success, perhaps to a rule: inject_kind_of() tells; undefined otherwise.
+ * @param text  Words between blanks; from outside.
+ * @param error  Set on failure to a line that names the wrong word, and what can happen now.
+ * @return  0; -EINVAL.
+ */
+int inject_parse_once(struct inject_rule *rule, const char *text, char error[INJECT_ERROR_MAX]);
+
+/**
  * What an act is done to. Any thread.
  *
  * @param act  Of a rule.

@@ -16,6 +16,7 @@ struct parse {
     char text[INJECT_TEXT_MAX];
     const char *word[INJECT_WORDS_MAX];
     unsigned words, at;
+    bool once;     /* what happens now is read, no rule */
     bool has_part; /* header or payload */
 };
 
@@ -54,9 +55,11 @@ static int take_time(struct parse *p, ns_t max, ns_t *out)
     const char *value;
     int err = take(p, &value);
 
-    if (!err && !inject_read_time(value, max, out))
-        err = refuse(p, value, "is no time: say 20us, 5ms or 3s");
-    return err;
+    if (err || inject_read_time(value, max, out))
+        return err;
+    snprintf(p->error, INJECT_ERROR_MAX, "\"%.60s\" is no time up to %llus: say 20us, 5ms or 3s",
+             value, (unsigned long long)(max / NS_PER_SEC));
+    return -EINVAL;
 }
 
 static int rx_word(struct parse *p)
@@ -382,7 +385,8 @@ static int read_act(struct parse *p)
             p->rule->act = (enum inject_act)i;
     if (p->rule->act == INJECT_NOTHING)
         return refuse(p, p->word[0],
-                      "is no action: say drop, delay, nak, link_down, fail or complete");
+                      p->once ? "is not what can happen now: say qp_error, event or daemon_death"
+                              : "is no action: say drop, delay, nak, link_down, fail or complete");
     return acts[p->rule->act].take ? acts[p->rule->act].take(p) : 0;
 }
 
@@ -445,9 +449,10 @@ static bool split(struct parse *p)
     }
 }
 
-int inject_parse(struct inject_rule *rule, const char *text, char error[INJECT_ERROR_MAX])
+static int parse(struct inject_rule *rule, const char *text, bool once,
+                 char error[INJECT_ERROR_MAX])
 {
-    struct parse p = {.rule = rule, .error = error};
+    struct parse p = {.rule = rule, .error = error, .once = once};
     unsigned seen = 0;
     int err;
 
@@ -460,9 +465,19 @@ int inject_parse(struct inject_rule *rule, const char *text, char error[INJECT_E
     if (!split(&p))
         return refuse(&p, p.word[INJECT_WORDS_MAX - 1], "is one word too many");
     if (!p.words)
-        return refuse(&p, "", "is no rule");
+        return refuse(&p, "", once ? "is not what can happen now" : "is no rule");
     err = read_act(&p);
     while (!err && ++p.at < p.words)
         err = read_match(&p, &seen);
     return err ? err : check_whole(&p);
+}
+
+int inject_parse(struct inject_rule *rule, const char *text, char error[INJECT_ERROR_MAX])
+{
+    return parse(rule, text, false, error);
+}
+
+int inject_parse_once(struct inject_rule *rule, const char *text, char error[INJECT_ERROR_MAX])
+{
+    return parse(rule, text, true, error);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The lines of a laboratory's text. See spec.h. */
 #include "parse_internal.h"
+#include "printable.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -262,7 +263,14 @@ static unsigned list_hosts(const struct parser *p, const char *pattern, unsigned
 static int read_traffic(struct parser *p, unsigned first, struct lab_traffic *t)
 {
     *t = (struct lab_traffic){
-        .flow = {.size = 1 << 20, .message = 1 << 20, .depth = 4, .dscp = 26},
+        .flow =
+            {
+                .size = 1 << 20,
+                .message = 1 << 20,
+                .depth = 4,
+                .dscp = 26,
+                .line = p->error->line,
+            },
         .count = 1,
     };
     snprintf(t->flow.name, sizeof(t->flow.name), "%s", p->word[0]);
@@ -458,6 +466,40 @@ static int run_line(struct parser *p, const char *line, size_t len)
     return fail(p, "\"%.40s\" is no word that a line begins with", p->word[0]);
 }
 
+/* The node that stands for all those that links join with this one. */
+static unsigned join_of(unsigned *up, unsigned node)
+{
+    while (up[node] != node)
+        node = up[node] = up[up[node]];
+    return node;
+}
+
+/* A flow without links from end to end would send for ever: nothing ever fails it. */
+static int check_ways(struct parser *p)
+{
+    const struct lab_spec *spec = p->spec;
+    unsigned *up = malloc(spec->nodes * sizeof(*up));
+    int err = 0;
+
+    if (!up)
+        return fail_with(p, -ENOMEM, "");
+    for (unsigned i = 0; i < spec->nodes; i++)
+        up[i] = i;
+    for (unsigned i = 0; i < spec->links; i++)
+        up[join_of(up, spec->link[i].a)] = join_of(up, spec->link[i].b);
+    for (unsigned i = 0; i < spec->flows && !err; i++) {
+        const struct lab_flow *f = &spec->flow[i];
+
+        if (join_of(up, f->from) == join_of(up, f->to))
+            continue;
+        p->error->line = f->line;
+        err = fail(p, "%s: no links lead from %s to %s", f->name, spec->node[f->from].name,
+                   spec->node[f->to].name);
+    }
+    free(up);
+    return err;
+}
+
 static int check_whole(struct parser *p)
 {
     p->error->line = 0;
@@ -469,7 +511,7 @@ static int check_whole(struct parser *p)
         p->spec->sample = max_of(p->spec->until / 500, (ns_t)100);
     if (p->spec->until / p->spec->sample > 100000)
         return fail(p, "more than 100000 samples: make sample longer");
-    return 0;
+    return check_ways(p);
 }
 
 int lab_spec_read(struct lab_spec *spec, const char *text, size_t len, const uint64_t *seed,
@@ -486,6 +528,8 @@ int lab_spec_read(struct lab_spec *spec, const char *text, size_t len, const uin
     p->spec = spec;
     p->error = error;
     p->seed_given = seed != NULL;
+    if (len >= strlen(BYTE_ORDER_MARK) && !memcmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)))
+        text += strlen(BYTE_ORDER_MARK);
     while (text < end && !err) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
 

@@ -75,6 +75,7 @@ struct lab_flow {
     uint8_t dscp;
     bool has_entropy;
     struct entropy_policy entropy;
+    unsigned line; /* of the text; 0: it is of none */
 };
 
 enum lab_change_kind { LAB_DOWN, LAB_BLACK, LAB_UP, LAB_MARK, LAB_LOSE };

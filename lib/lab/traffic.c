@@ -158,15 +158,18 @@ static uint64_t rate_of_host(const struct lab_spec *spec, unsigned host)
 
 /* The arrivals at one host. */
 static int add_arrivals(struct lab_spec *spec, const struct lab_traffic *t, const unsigned *hosts,
-                        unsigned n, unsigned from, unsigned *made)
+                        unsigned n, unsigned from, unsigned *made, char why[LAB_WHY])
 {
     uint64_t bps = rate_of_host(spec, hosts[from]);
     ns_t at = t->flow.start, stop = t->stop ? t->stop : spec->until;
     double mean;
     int err = 0;
 
-    if (!bps)
-        return 0;
+    if (!bps) {
+        snprintf(why, LAB_WHY, "the load is a part of a link's rate, and %s has no link before",
+                 spec->node[hosts[from]].name);
+        return -EINVAL;
+    }
     mean = mean_size(t) * 8e9 / ((double)bps * (double)t->load / 1e9);
     for (at += draw_gap(spec, mean); at < stop; at += draw_gap(spec, mean)) {
         struct lab_traffic one = *t;
@@ -192,6 +195,6 @@ int lab_make_poisson(struct lab_spec *spec, const struct lab_traffic *t, const u
         return refuse(why, "it needs two hosts, load= and sizes=");
     spec->drawn = true;
     for (unsigned i = 0; i < n && err >= 0; i++)
-        err = add_arrivals(spec, t, hosts, n, i, &made);
+        err = add_arrivals(spec, t, hosts, n, i, &made, why);
     return err;
 }

@@ -84,14 +84,12 @@ static int refuse(char error[INJECT_ERROR_MAX], int err, const char *why)
     return err;
 }
 
-/* Reads a rule, or what is to happen now, and finds its device: *device, unless that is given. */
-static int read_rule(const struct rnic *r, struct inject_rule *rule, int *device, const char *text,
-                     char error[INJECT_ERROR_MAX])
+/* The device that a rule names: *device, unless that is given. */
+static int find_rule_device(const struct rnic *r, const struct inject_rule *rule, int *device,
+                            char error[INJECT_ERROR_MAX])
 {
-    int err = inject_parse(rule, text, error);
-
-    if (err || *device >= 0 || !rule->device[0])
-        return err;
+    if (*device >= 0 || !rule->device[0])
+        return 0;
     *device = find_device(r, rule->device);
     if (*device < 0) {
         snprintf(error, INJECT_ERROR_MAX, "\"%s\" is no device", rule->device);
@@ -104,8 +102,10 @@ int rnic_add_fault(struct rnic *r, int device, const char *text, char error[INJE
 {
     struct inject_rule rule;
     struct fault_rule *f;
-    int err = read_rule(r, &rule, &device, text, error);
+    int err = inject_parse(&rule, text, error);
 
+    if (!err)
+        err = find_rule_device(r, &rule, &device, error);
     if (err)
         return err;
     if (inject_kind_of(rule.act) == INJECT_NOW)
@@ -222,7 +222,9 @@ static int now(struct rnic *r, struct ctl_fault *reply)
 
     memcpy(text, reply->text, sizeof(text));
     memset(reply->text, 0, sizeof(reply->text));
-    err = read_rule(r, &rule, &device, text, error);
+    err = inject_parse_once(&rule, text, error);
+    if (!err)
+        err = find_rule_device(r, &rule, &device, error);
     if (!err && inject_kind_of(rule.act) != INJECT_NOW)
         err = refuse(error, -EINVAL, "this is a rule: say uroce fault add");
     if (err) {

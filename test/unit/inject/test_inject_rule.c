@@ -156,7 +156,7 @@ static void test_wrong_words(void **state)
         {"drop for 99999999999999s", "99999999999999s", "no time"},
         {"delay", "delay", "needs a value"},
         {"delay rx", "rx", "no time"},
-        {"delay 11s", "11s", "no time"},
+        {"delay 11s", "11s", "no time up to 10s"},
         {"reorder 33", "33", "from 1 to 32"},
         {"drop sealed", "sealed", "corrupt rules alone"},
         {"drop header", "header", "corrupt rules alone"},
@@ -223,6 +223,21 @@ static void test_wrong_words(void **state)
     text[INJECT_TEXT_MAX - 1] = '\0';
     assert_int_not_equal(inject_parse(&r, text, error), 0);
     assert_non_null(strstr(error, "one word too many"));
+}
+
+/* What happens once has words of its own for what is wrong. */
+static void test_once(void **state)
+{
+    char error[INJECT_ERROR_MAX] = "";
+    struct inject_rule r;
+
+    assert_int_equal(inject_parse_once(&r, "event port_err", error), 0);
+    assert_int_equal(r.act, INJECT_EVENT);
+    assert_int_equal(inject_parse_once(&r, "explode", error), -EINVAL);
+    assert_string_equal(
+        error, "\"explode\" is not what can happen now: say qp_error, event or daemon_death");
+    assert_int_equal(inject_parse_once(&r, " ", error), -EINVAL);
+    assert_string_equal(error, "\"\" is not what can happen now");
 }
 
 static void test_matches(void **state)
@@ -405,17 +420,12 @@ static void test_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_word),
-        cmocka_unit_test(test_wrong_words),
-        cmocka_unit_test(test_matches),
-        cmocka_unit_test(test_nth_and_count),
-        cmocka_unit_test(test_chance),
-        cmocka_unit_test(test_time),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_nak_matches_acks),
+        cmocka_unit_test(test_every_word),    cmocka_unit_test(test_wrong_words),
+        cmocka_unit_test(test_once),          cmocka_unit_test(test_matches),
+        cmocka_unit_test(test_nth_and_count), cmocka_unit_test(test_chance),
+        cmocka_unit_test(test_time),          cmocka_unit_test(test_names),
+        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_calls),         cmocka_unit_test(test_nak_matches_acks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -276,6 +276,22 @@ static void patterns(void **state)
     assert_false(lab_name_matches("h1", ""));
 }
 
+/* As editors write one at the start of a file. */
+static void byte_order_mark(void **state)
+{
+    struct lab_spec s = accept("\xEF\xBB\xBFstar hosts=2\nflow h1 h2\n");
+
+    assert_int_equal(s.flows, 1);
+    lab_spec_free(&s);
+    assert_int_equal(lab_spec_read(&s, "\xEF\xBB", 2, NULL, &error), -EINVAL);
+    lab_spec_free(&s);
+    assert_int_equal(try_text(&s, "star hosts=2\n\xEF\xBB\xBF"
+                                  "flow h1 h2\n"),
+                     -EINVAL);
+    assert_int_equal(error.line, 2);
+    lab_spec_free(&s);
+}
+
 /* Each text is refused at that line, and the reason has that word. */
 static void errors_have_a_line(void **state)
 {
@@ -362,6 +378,11 @@ static void errors_have_a_line(void **state)
         {"star hosts=2\nfault h1 fail reg_mr ENOMEM\n", 2, "\"fail\" is about the calls"},
         {"star hosts=2\nfault qp_error qp 3\n", 2, "at once"},
         {"star hosts=2\nfault event port_err\n", 2, "at once"},
+        {"host a b\n\nflow a b\n", 3, "flow: no links lead from a to b"},
+        {"host a b\nswitch s t\nlink a s\nlink b t\nflow b a name=x\n", 5,
+         "x: no links lead from b to a"},
+        {"star hosts=2\nhost a\nincast to=h1\n", 3, "incast.2: no links lead from a to h1"},
+        {"host a b\npoisson load=0.5 sizes=1K\nlink a b\n", 2, "a has no link before"},
         {"seed x\n", 1, "number"},
         {"star hosts=4\npermutation\nseed 4\n", 3, "before"},
     };
@@ -422,6 +443,7 @@ int main(void)
         cmocka_unit_test(faults),
         cmocka_unit_test(rules),
         cmocka_unit_test(patterns),
+        cmocka_unit_test(byte_order_mark),
         cmocka_unit_test(errors_have_a_line),
         cmocka_unit_test(odd_bytes_are_refused),
         cmocka_unit_test(a_seed_can_be_given),
