@@ -20,7 +20,8 @@ struct net_host;
 #define NET_ADDRESS_MAX   GID_TABLE_MAX
 #define NET_ROUTE_MAX     256
 #define NET_NEIGHBOUR_MAX 1024
-#define NET_GROUP_MAX     256
+#define NET_GROUP_MAX     256  /* of a VLAN */
+#define NET_VLAN_MAX      64   /* that have room for as many groups at a time */
 #define NET_FRAME_MAX     9614 /* bytes of the frames it sends, with a tag 9618 */
 
 enum net_address_state {
@@ -41,6 +42,7 @@ struct net_path {
     uint8_t mac[6];
     union gid next_hop; /* the address itself, or a gateway's */
     uint32_t mtu;       /* bytes of an IP packet: the port's, or less when a router reported less */
+    uint8_t bits;       /* of the route's prefix, of 128 (0.0.0.0/0: 96); 0: none */
     bool is_timed;      /* the answer is waited for, or verified: net_host_next_timer is earlier */
 };
 
@@ -148,12 +150,13 @@ int net_host_add_neighbour(struct net_host *h, const union gid *addr, uint16_t v
  * Where packets from src (an address of this host on vlan) to dst go. Own addresses lead to the
  * port's own MAC, groups to their derived MAC.
  * 0 and *path; -EINPROGRESS: requests are being sent, `resolved` follows; -ENETUNREACH: no route;
- * -EHOSTUNREACH: no answer within the last second, or the table is full of neighbours in use (if it
- * is full of requests, the oldest is given up, and `resolved` is called for it); -EINVAL: IP
- * versions differ. A link-local dst is on the source's link. A path to a neighbour that has been
- * silent for a while is returned at once, and requests confirm it afterwards. Requests come from
- * src, or while src is NET_TENTATIVE from another address of the VLAN, or wait for one. A neighbour
- * is in use for a minute after it was resolved; the least recently used one makes room for another.
+ * -EHOSTUNREACH: no answer within the last second, or the table is full of neighbours in use (if
+ * half of it are requests, or there is nothing else, the oldest is given up, and `resolved` is
+ * called for it); -EINVAL: IP versions differ. A link-local dst is on the source's link. A path to
+ * a neighbour that has been silent for a while is returned at once, and requests confirm it
+ * afterwards. Requests come from src, or while src is NET_TENTATIVE from another address of the
+ * VLAN, or wait for one. A neighbour is in use for a minute after it was resolved; the least
+ * recently used one makes room for another.
  */
 int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, const union gid *dst,
                      ns_t now, struct net_path *path);

@@ -195,7 +195,7 @@ static void check_tables(const struct fuzz *f)
     REQUIRE(n <= NET_NEIGHBOUR_MAX);
     n = 0;
     net_host_each_group(f->h, &n, count_group);
-    REQUIRE(n <= NET_GROUP_MAX + NET_ADDRESS_MAX);
+    REQUIRE(n <= NET_GROUP_MAX * NET_VLAN_MAX + NET_ADDRESS_MAX);
     n = 0;
     net_host_each_pmtu(f->h, &n, count_pmtu);
     REQUIRE(n <= 1024);

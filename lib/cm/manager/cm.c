@@ -54,17 +54,23 @@ void cm_destroy(struct cm *cm)
 
 /* ---- timers ---- */
 
-ns_t cm_next_timer(const struct cm *cm)
+static ns_t next_of_ids(const struct cm *cm)
 {
     const struct cm_timer *first = cm_timers_first(&cm->timers);
 
     return first ? first->deadline : NS_NEVER;
 }
 
+ns_t cm_next_timer(const struct cm *cm)
+{
+    return min_of(next_of_ids(cm), cm_early_next(cm));
+}
+
 /* A step leaves its timer disarmed or later: every one is run once. */
 void cm_timers(struct cm *cm, ns_t now)
 {
-    for (unsigned n = 0; n < CM_TIMERS_MAX && cm_next_timer(cm) <= now; n++) {
+    cm_rx_early(cm, now);
+    for (unsigned n = 0; n < CM_TIMERS_MAX && next_of_ids(cm) <= now; n++) {
         struct cm_id *id = container_of(cm_timers_first(&cm->timers), struct cm_id, timer);
         bool again = id->state != CM_TIMEWAIT && id->retries_left;
 

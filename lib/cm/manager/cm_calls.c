@@ -37,7 +37,10 @@ int cm_listen(struct cm_id *id, uint32_t backlog)
         return err;
     id->bind_flags &= (uint8_t)~CM_BIND_REUSE;
     id->backlog = backlog ? min_of(backlog, max) : max;
-    return cm_step(id, CM_IN_LISTEN, NULL, 0);
+    err = cm_step(id, CM_IN_LISTEN, NULL, 0);
+    if (!err)
+        cm_early_listen(id->cm, id->service_id);
+    return err;
 }
 
 /* ---- the active side ---- */

@@ -78,6 +78,17 @@ struct cm_id {
     uint8_t mad[MAD_LEN]; /* the last message that may have to be sent again */
 };
 
+/* A request that waits for its listener: cm_early.c. */
+struct cm_early {
+    struct cm_path way;
+    uint64_t service_id;
+    ns_t until;
+    uint8_t mad[MAD_LEN];
+};
+
+/* More are rejected at once. */
+#define CM_EARLY_MAX 16
+
 struct cm {
     struct cm_config config;
     struct cm_counters counters;
@@ -96,7 +107,9 @@ struct cm {
     struct cm_hash ports;
     uint16_t last_port; /* that was given */
     struct gsi_classes classes;
-    ns_t rx_time;       /* of the MAD that is being received */
+    ns_t rx_time;                        /* of the MAD that is being received */
+    struct cm_early early[CM_EARLY_MAX]; /* in the order of their arrival */
+    unsigned early_count;
     struct cm_bucket answers[CM_ANSWER_BUCKETS], unproven[CM_PEER_BUCKETS];
     uint32_t random_count;
 };
@@ -144,6 +157,9 @@ void cm_ports_unbind(struct cm_id *id);
 /* The listener for a service ID; for a port number, at this address, of the way's port and VLAN. */
 struct cm_id *cm_ports_find(const struct cm *cm, uint64_t service_id, const union gid *dst,
                             const struct cm_path *way);
+/* Whether an id without a listener's part may become the listener that is looked for. */
+bool cm_ports_may_listen(const struct cm *cm, uint64_t service_id, const union gid *dst,
+                         const struct cm_path *way);
 /* A bound id is found from now on, if it may listen: 0 or a negative errno. */
 int cm_ports_listen(struct cm_id *id);
 

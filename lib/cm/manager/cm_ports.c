@@ -14,6 +14,9 @@
  * thousands of others, which connect, or are bound. */
 enum { LISTENERS, OTHERS, LISTS };
 
+/* How many of these a request is compared with: one that is about to listen was bound just now. */
+#define NEWEST 8
+
 /* The ids of one service ID. */
 struct cm_ports_row {
     struct cm_hash_node node;
@@ -186,7 +189,23 @@ static int refuse_number(struct cm *cm)
     return -EADDRNOTAVAIL;
 }
 
-/* Whether no other id of a number goes from the same address to the same one. */
+/* Whether two addresses can be one. */
+static bool gids_meet(const union gid *a, const union gid *b)
+{
+    return is_wildcard(a) || is_wildcard(b) || gid_eq(a, b);
+}
+
+/* Whether two ids of a number can go from the same address to the same one. One without a
+ * destination may listen, or does: it, and the next listener there, need the number to themselves.
+ */
+static bool ways_meet(const struct cm_id *a, const struct cm_id *b)
+{
+    if (!gids_meet(&a->src.gid, &b->src.gid) || !places_meet(&a->src, &b->src))
+        return false;
+    return !b->dst.number ||
+           (a->dst.number == b->dst.number && gids_meet(&a->dst.gid, &b->dst.gid));
+}
+
 static bool is_unique(const struct cm_id *id, const struct cm_ports_row *row)
 {
     const struct cm_id *other;
@@ -194,8 +213,7 @@ static bool is_unique(const struct cm_id *id, const struct cm_ports_row *row)
     for (unsigned i = 0; i < LISTS; i++)
         LIST_FOREACH(other, &row->ids[i], in_row)
         {
-            if (id->dst.number == other->dst.number && gid_eq(&id->src.gid, &other->src.gid) &&
-                gid_eq(&id->dst.gid, &other->dst.gid) && places_meet(&id->src, &other->src))
+            if (ways_meet(id, other))
                 return false;
         }
     return true;
@@ -305,6 +323,25 @@ static unsigned fit(const struct cm_id *id, const union gid *dst, const struct c
         return 0;
     return 1u + 8u * !wildcard + 4u * (id->src.vlan != CM_VLAN_ANY) +
            2u * (id->src.port != CM_PORT_ANY);
+}
+
+bool cm_ports_may_listen(const struct cm *cm, uint64_t service_id, const union gid *dst,
+                         const struct cm_path *way)
+{
+    const struct cm_ports_row *row = find_row(cm, service_id);
+    const struct cm_id *id;
+    unsigned n = 0;
+
+    if (!row || ip_cm_port_space_of(service_id) == IP_CM_PS_NONE)
+        return false;
+    LIST_FOREACH(id, &row->ids[OTHERS], in_row)
+    {
+        if (++n > NEWEST)
+            return false;
+        if (id->state == CM_IDLE && !id->dst.number && fit(id, dst, way))
+            return true;
+    }
+    return false;
 }
 
 struct cm_id *cm_ports_find(const struct cm *cm, uint64_t service_id, const union gid *dst,

@@ -162,8 +162,9 @@ static bool is_known(struct cm *cm, const struct request *r, ns_t now)
     return true;
 }
 
-void cm_rx_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
-               const struct cm_msg *msg, ns_t now)
+/* late: it has waited for a listener. */
+static void take_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
+                     const struct cm_msg *msg, bool late, ns_t now)
 {
     struct request r = {
         .way = way, .mad = mad, .msg = msg, .service_id = cm_msg_get(msg, CM_REQ_service_id)};
@@ -179,6 +180,8 @@ void cm_rx_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
         return;
     fault = fault_of(&r);
     listener = cm_ports_find(cm, r.service_id, &way->sgid, way);
+    if (!listener && !late && cm_early_keep(cm, way, mad, r.service_id, now))
+        return;
     if (!listener || fault) {
         reject(cm, &r, listener ? fault : CM_REJ_INVALID_SERVICE_ID);
         return;
@@ -191,10 +194,16 @@ void cm_rx_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
     cm_report_request(id, msg);
 }
 
+void cm_rx_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
+               const struct cm_msg *msg, ns_t now)
+{
+    take_req(cm, way, mad, msg, false, now);
+}
+
 /* ---- SIDR_REQ ---- */
 
-void cm_rx_sidr_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
-                    const struct cm_msg *msg, ns_t now)
+static void take_sidr_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
+                          const struct cm_msg *msg, bool late, ns_t now)
 {
     struct request r = {
         .way = way, .mad = mad, .msg = msg, .service_id = cm_msg_get(msg, CM_SIDR_REQ_service_id)};
@@ -211,6 +220,8 @@ void cm_rx_sidr_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad
         return;
     }
     listener = cm_ports_find(cm, r.service_id, &way->sgid, way);
+    if (!listener && !late && cm_early_keep(cm, way, mad, r.service_id, now))
+        return;
     if (!listener) {
         cm_send_sidr_rep(cm, way, mad, msg, CM_SIDR_UNSUPPORTED);
         return;
@@ -228,4 +239,28 @@ void cm_rx_sidr_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad
     cm_remote_add_id(id);
     cm_enter(id, CM_SIDR_REQ_RCVD, now);
     cm_report_request(id, msg);
+}
+
+void cm_rx_sidr_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
+                    const struct cm_msg *msg, ns_t now)
+{
+    take_sidr_req(cm, way, mad, msg, false, now);
+}
+
+/* ---- what has waited for a listener ---- */
+
+void cm_rx_early(struct cm *cm, ns_t now)
+{
+    struct cm_early e;
+    struct cm_msg msg;
+
+    cm->rx_time = now;
+    while (cm_early_take(cm, &e, now)) {
+        if (!cm_msg_parse(&msg, e.mad, sizeof(e.mad)))
+            continue;
+        if (msg.message == CM_REQ)
+            take_req(cm, &e.way, e.mad, &msg, true, now);
+        else
+            take_sidr_req(cm, &e.way, e.mad, &msg, true, now);
+    }
 }

@@ -152,7 +152,23 @@ void cm_report(struct cm_id *id, enum cm_event_type type, enum cm_input input,
 /* A request for a new id. */
 void cm_report_request(struct cm_id *id, const struct cm_msg *msg);
 
+/* ---- cm_early.c ---- */
+
+/* Keeps a REQ or SIDR_REQ that has no listener, if an id is there that may listen. False: it is to
+ * be refused. */
+bool cm_early_keep(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
+                   uint64_t service_id, ns_t now);
+/* An id listens: what is kept for it is due. */
+void cm_early_listen(struct cm *cm, uint64_t service_id);
+/* When the first one is due, or NS_NEVER. */
+ns_t cm_early_next(const struct cm *cm);
+/* The first one that is due, which is no longer kept. False: there is none. */
+bool cm_early_take(struct cm *cm, struct cm_early *out, ns_t now);
+
 /* ---- cm_request.c ---- */
+
+/* Receives what was kept and is due. */
+void cm_rx_early(struct cm *cm, ns_t now);
 
 void cm_rx_req(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
                const struct cm_msg *msg, ns_t now);

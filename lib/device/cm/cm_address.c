@@ -28,12 +28,14 @@ bool cm_address_is_any(const struct ctl_cm_addr *a)
 }
 
 /* rdma_cm uses one type of GID: RoCEv2 where the port has it. */
+static enum gid_type type_for_cm(const struct device *d)
+{
+    return d->gid_types & 1u << GID_TYPE_ROCE_V2 ? GID_TYPE_ROCE_V2 : GID_TYPE_ROCE_V1;
+}
+
 static bool is_for_cm(const struct device *d, const struct gid_entry *e)
 {
-    enum gid_type type =
-        d->gid_types & 1u << GID_TYPE_ROCE_V2 ? GID_TYPE_ROCE_V2 : GID_TYPE_ROCE_V1;
-
-    return e->valid && e->type == type;
+    return e->valid && e->type == type_for_cm(d);
 }
 
 /* Whether an entry is of the interface that an address names. A device that leads nowhere has each
@@ -82,6 +84,35 @@ int cm_address_find(struct rnic *r, const struct ctl_cm_addr *a, struct device *
     return find_entry(r, &gid, a, d, sgid_index);
 }
 
+/* Requests come by each RoCE version. */
+static uint8_t type_of(const struct cm_object *o)
+{
+    return o->is_request ? cm_id_path(o->id)->gid_type : (uint8_t)type_for_cm(o->device);
+}
+
+/* Whether an entry is the id's own address. The same one in another VLAN is on another network. */
+static bool is_own(const struct cm_object *o, const struct gid_entry *e)
+{
+    return e->valid && e->type == type_of(o) &&
+           !memcmp(e->gid.raw, o->src.gid, sizeof(o->src.gid)) &&
+           (o->vlan == CM_VLAN_ANY || o->vlan == e->vlan);
+}
+
+int cm_address_place(const struct cm_object *o)
+{
+    const struct device *d = o->device;
+
+    if (is_own(o, &d->gids.entry[o->sgid_index]))
+        return (int)o->sgid_index;
+    for (unsigned i = 0; i < d->gids.len; i++) {
+        const struct gid_entry *e = &d->gids.entry[i];
+
+        if (is_own(o, e) && is_in_scope(d, e, o->src.scope))
+            return (int)i;
+    }
+    return -EADDRNOTAVAIL;
+}
+
 /* ---- towards a peer ---- */
 
 static unsigned common_bits(const union gid *a, const union gid *b)
@@ -93,7 +124,11 @@ static unsigned common_bits(const union gid *a, const union gid *b)
     return n;
 }
 
-#define ON_ROUTE 1 /* behind a router; on the port's network: more */
+/* How good a way is: the longer prefix; of two, the own network. */
+static unsigned rank_of(unsigned bits, bool on_link)
+{
+    return 1 + 2 * bits + on_link;
+}
 
 /* How well an entry reaches dst; 0: not at all. */
 static unsigned reach(struct device *d, unsigned i, const union gid *dst, uint32_t scope)
@@ -110,9 +145,9 @@ static unsigned reach(struct device *d, unsigned i, const union gid *dst, uint32
         return 0;
     prefix = d->prefix[i] + (gid_is_ipv4(dst) ? 96 : 0);
     if (common_bits(&e->gid, dst) >= prefix)
-        return ON_ROUTE + 1 + prefix;
+        return rank_of(prefix, true);
     err = net_resolve(d, e, dst, &path);
-    return !err || err == -EINPROGRESS ? ON_ROUTE : 0;
+    return !err || err == -EINPROGRESS ? rank_of(path.bits, false) : 0;
 }
 
 /* An own address of any device is reached from there. */
@@ -196,6 +231,7 @@ int cm_object_bind(struct cm_object *o, const struct ctl_cm_addr *addr)
     if (err)
         return err;
     o->bound = true;
+    o->vlan = src.vlan;
     o->src = *addr;
     o->src.number = cm_id_src(o->id)->number;
     return 0;
@@ -252,7 +288,7 @@ int cm_address_path(struct cm_object *o, struct cm_path *path)
     struct net_path net;
     int err;
 
-    if (!e->valid || memcmp(e->gid.raw, o->src.gid, sizeof(o->src.gid)) != 0)
+    if (!is_own(o, e))
         return -EADDRNOTAVAIL; /* it has gone, and perhaps another has its entry */
     err = net_resolve(d, e, &o->dgid, &net);
     if (err)
@@ -286,7 +322,7 @@ void cm_object_info(const struct cm_object *o, struct ctl_cm_info *info)
     struct cm_path path;
 
     *info = (struct ctl_cm_info){.id = o->o.handle, .src = o->src, .dst = o->dst};
-    if (!o->device)
+    if (!o->device || (o->searches && o->progress == CM_AT_QUERY))
         return;
     e = &o->device->gids.entry[o->sgid_index];
     info->has_device = 1;

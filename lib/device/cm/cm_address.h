@@ -27,6 +27,9 @@ bool cm_address_is_any(const struct ctl_cm_addr *a);
 struct ctl_cm_addr cm_address_of(const struct device *d, unsigned sgid_index, uint16_t number);
 /* Fields of ctl_cm_addr from the manager's. */
 struct ctl_cm_addr cm_address_from(const struct rnic *r, const struct cm_addr *a);
+/* The place of an id's own address in its device's GID table, in the VLAN that the id is bound in.
+ * -EADDRNOTAVAIL: it has gone. */
+int cm_address_place(const struct cm_object *o);
 /* The path of an id whose address is resolved. 0 or a negative errno, -EINPROGRESS. */
 int cm_address_path(struct cm_object *o, struct cm_path *path);
 

@@ -37,6 +37,22 @@ static int done(struct session *sn, int err)
     return err;
 }
 
+/*
+ * A peer takes a connection for over, and ends it, when another one is asked for, or accepted, by
+ * the same queue pair. So a program names its own user's, one whose context's key it has, or one
+ * that its process made, perhaps as another user.
+ */
+static bool may_name(const struct cm_object *o, const struct ctl_msg *request, uint32_t qpn)
+{
+    struct qp_object *q = o->device ? qp_object_of(o->device, qpn) : NULL;
+    const struct ucred *own = &o->o.session->peer, *its = q ? &q->o.session->peer : NULL;
+
+    if (!its || its->uid == own->uid || (its->pid > 0 && its->pid == own->pid))
+        return true;
+    return request->type == CTL_CM_WITH_QP &&
+           session_has_key(q->o.session, request->cm_with_qp.key);
+}
+
 static struct cm_conn_param conn_param(const struct ctl_cm_conn *c)
 {
     return (struct cm_conn_param){.qpn = c->qpn,
@@ -78,14 +94,20 @@ int cm_connect_id(struct session *sn, struct ctl_call *call)
         err = cm_address_path(q.o, &path);
     if (err)
         return err; /* -EINPROGRESS: dispatched again when the next hop is resolved */
+    if (!cm_object_is_ud(q.o) && !may_name(q.o, call->request, q.conn->qpn))
+        return -EACCES;
     param.conn = conn_param(q.conn);
     param.ece = ece_of(q.conn);
     param.private = q.private;
     memcpy(param.dst.gid.raw, q.o->dst.gid, sizeof(param.dst.gid.raw));
     param.dst.number = q.o->dst.number;
     if (cm_object_is_ud(q.o))
-        return done(sn, cm_sidr_request(q.o->id, &path, &param, q.now));
-    return done(sn, cm_connect(q.o->id, &path, &param, q.now));
+        err = cm_sidr_request(q.o->id, &path, &param, q.now);
+    else
+        err = cm_connect(q.o->id, &path, &param, q.now);
+    if (!err)
+        q.o->leads_qp = false; /* until cm_call_with_qp says which one */
+    return done(sn, err);
 }
 
 static bool makes_connection(uint32_t type)
@@ -125,6 +147,8 @@ int cm_accept_id(struct session *sn, struct ctl_call *call)
                                         .private = q.private};
 
         err = cm_sidr_reply(q.o->id, &answer, q.now);
+    } else if (!may_name(q.o, call->request, q.conn->qpn)) {
+        err = -EACCES;
     } else {
         param = conn_param(q.conn);
         err = cm_accept(q.o->id, &param, ece.vendor_id ? &ece : NULL, q.private, q.now);
@@ -187,11 +211,11 @@ static int (*const with_qp[])(struct session *sn, struct ctl_call *call) = {
     [CTL_CM_DISCONNECT] = cm_disconnect_id,
 };
 
-/* The queue pair that CONNECT names is looked up again when the peer has accepted. */
-static void remember(struct cm_object *o, const struct ctl_cm_with_qp *rq, uint64_t serial)
+/* The queue pair of a CONNECT that has succeeded is looked up again when the peer has accepted. */
+static void remember(struct cm_object *o, const struct ctl_cm_with_qp *rq)
 {
     o->leads_qp = true;
-    o->qp_serial = serial;
+    o->qp_serial = qp_object_of_key(o->device, rq->modify.qpn, rq->key)->serial;
     o->qpn = rq->modify.qpn;
     memcpy(o->qp_key, rq->key, sizeof(o->qp_key));
 }
@@ -203,10 +227,7 @@ static int modify(struct cm_object *o, struct ctl_cm_with_qp *rq)
 
     if (!q)
         return -EACCES;
-    if (rq->type != CTL_CM_CONNECT)
-        return qp_object_modify_by(q->o.session, &rq->modify);
-    remember(o, rq, q->serial);
-    return 0;
+    return rq->type == CTL_CM_CONNECT ? 0 : qp_object_modify_by(q->o.session, &rq->modify);
 }
 
 /* NULL: the program has destroyed it, though another one may have its number. */
@@ -259,7 +280,10 @@ int cm_call_with_qp(struct session *sn, struct ctl_call *call)
     err = modify(o, rq);
     if (err && (err == -EINPROGRESS || !goes_on_without(call->request)))
         return err;
-    return with_qp[rq->type](sn, call);
+    err = with_qp[rq->type](sn, call);
+    if (!err && rq->type == CTL_CM_CONNECT)
+        remember(o, rq);
+    return err;
 }
 
 /* ---- the queue pair's attributes ---- */
@@ -283,12 +307,20 @@ static int early_attr(const struct cm_object *o, uint32_t state, struct qp_attr 
     return ud && (state == QPS_RTR || state == QPS_RTS) ? 0 : -EINVAL;
 }
 
+/* The manager has the place that the id's address had in the GID table when the connection began;
+ * the id has that of today: cm_follow.c. */
+static void put_source(const struct cm_object *o, struct qp_attr *attr)
+{
+    attr->ah.sgid_index = (uint8_t)o->sgid_index;
+}
+
 void cm_object_steps(const struct cm_object *o, struct ctl_cm_steps *steps)
 {
     if (cm_object_is_ud(o) || cm_qp_steps(o->id, &steps->attr, steps->mask)) {
         *steps = (struct ctl_cm_steps){0};
         return;
     }
+    put_source(o, &steps->attr);
     if (o->has_ack_timeout)
         steps->attr.timeout = o->ack_timeout;
 }
@@ -307,6 +339,8 @@ int cm_get_qp_attr(struct session *sn, struct ctl_call *call)
                              : cm_qp_attr(o->id, (enum qp_state)state, &reply->attr, &reply->mask);
     if (err)
         err = early_attr(o, state, &reply->attr, &reply->mask);
+    else if (reply->mask & QPA_AV)
+        put_source(o, &reply->attr);
     if (!err && o->has_ack_timeout && (reply->mask & QPA_TIMEOUT))
         reply->attr.timeout = o->ack_timeout;
     return err;

@@ -4,8 +4,6 @@
  * by ADDR_CHANGE. An address that comes back may have another place in the GID table. A job, as
  * there may be many ids.
  */
-#include <string.h>
-
 #include "cm/cm_address.h"
 #include "cm/cm_object.h"
 #include "control/slice.h"
@@ -13,17 +11,11 @@
 /* Whether the device still has the id's address. */
 static bool has_address(struct cm_object *o)
 {
-    const struct cm_addr *src = cm_id_src(o->id);
-    const struct gid_entry *e = &o->device->gids.entry[o->sgid_index];
-    struct device *d;
-    unsigned i;
+    int place = cm_address_place(o);
 
-    if (e->valid && !memcmp(e->gid.raw, o->src.gid, sizeof(o->src.gid)))
-        return true;
-    if (cm_address_find(o->o.session->rnic, &o->src, &d, &i) || d != o->device ||
-        (src->vlan != CM_VLAN_ANY && src->vlan != d->gids.entry[i].vlan))
+    if (place < 0)
         return false;
-    o->sgid_index = i;
+    o->sgid_index = (unsigned)place;
     return true;
 }
 

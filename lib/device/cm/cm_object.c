@@ -146,6 +146,7 @@ int cm_bind_id(struct session *sn, struct ctl_call *call)
 
     if (!o || o->bound || !src.family)
         return -EINVAL;
+    o->searches = false;
     if (!cm_address_is_any(&src)) {
         err = cm_address_find(sn->rnic, &src, &o->device, &o->sgid_index);
         if (err) {
@@ -179,6 +180,7 @@ int cm_listen_id(struct session *sn, struct ctl_call *call)
         o->src = cm_address_from(sn->rnic, cm_id_src(o->id));
     o->bound = true;
     cm_object_info(o, &call->reply.cm_info);
+    cm_host_arm(sn->rnic); /* requests may have been waiting for it */
     return 0;
 }
 

@@ -69,9 +69,11 @@ struct cm_object {
     ns_t deadline;               /* CM_AT_QUERY */
     struct device *device;       /* once its address is one of a device's, or NULL */
     unsigned sgid_index;         /* with a device */
+    uint16_t vlan;               /* of its address, or CM_VLAN_ANY */
     union gid dgid;              /* from CM_AT_QUERY on */
     struct ctl_cm_addr src, dst; /* as the program knows them */
     bool bound, is_request, accepted, address_gone;
+    bool searches; /* its device is the one that reaches dst: rdma_resolve_addr had no source */
     struct cm_route route;
     uint8_t qp_type; /* enum cm_qp_type, or 0: the port space says it */
     bool leads_qp;   /* when the peer has accepted, this queue pair goes to RTS */

@@ -71,6 +71,7 @@ static struct cm_object *request_object(struct rnic *r, const struct cm_event *e
     o->qp_type = requested_type(event);
     o->device = r->device[path->port];
     o->sgid_index = path->sgid_index;
+    o->vlan = path->vlan;
     o->dgid = path->dgid;
     o->src = cm_address_from(r, cm_id_src(o->id));
     o->dst = cm_address_from(r, cm_id_dst(o->id));
@@ -117,10 +118,12 @@ static void report_request(struct rnic *r, const struct cm_event *event)
     cm_record_queue_request(record, o);
 }
 
-static void put_ah(const struct cm_path *p, struct ah_attr *ah)
+static void put_ah(const struct cm_object *o, struct ah_attr *ah)
 {
+    const struct cm_path *p = cm_id_path(o->id);
+
     *ah = (struct ah_attr){.flow_label = p->flow_label,
-                           .sgid_index = p->sgid_index,
+                           .sgid_index = (uint8_t)o->sgid_index,
                            .hop_limit = p->hop_limit,
                            .traffic_class = p->traffic_class,
                            .sl = p->sl,
@@ -170,7 +173,7 @@ void cm_on_event(void *ctx, const struct cm_event *event)
     put_conn(event, &r->e.conn);
     o->peer_features = ece_features(event->ece.vendor_id, event->ece.options);
     if (event->type == CM_EVENT_SIDR_REPLY)
-        put_ah(cm_id_path(o->id), &r->e.ah);
+        put_ah(o, &r->e.ah);
     if (event->type == CM_EVENT_CONNECT_RESPONSE && cm_object_lead_qp(o)) {
         r->e.type = CTL_CM_ESTABLISHED;
         r->e.qp_is_led = 1;

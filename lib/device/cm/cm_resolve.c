@@ -7,7 +7,8 @@
 #include "cm/cm_object.h"
 #include "control/slice.h"
 
-/* The bound address must be one of the device's when it is no wildcard. */
+/* The bound address must be one of the device's when it is no wildcard. An id without one finds its
+ * device again for each destination, until it has reached one. */
 static int choose_device(struct cm_object *o, const struct ctl_cm_addr *src,
                          const struct ctl_cm_addr *dst)
 {
@@ -15,7 +16,8 @@ static int choose_device(struct cm_object *o, const struct ctl_cm_addr *src,
 
     if (o->device)
         return 0;
-    if (!cm_address_is_any(src))
+    o->searches = cm_address_is_any(src) || (o->bound && o->searches);
+    if (!o->searches)
         return cm_address_find(r, src, &o->device, &o->sgid_index);
     return cm_address_towards(r, dst, &o->device, &o->sgid_index);
 }
@@ -28,6 +30,7 @@ static int bind_local(struct cm_object *o, const struct ctl_cm_addr *wanted)
         return cm_object_bind(o, &src);
     src.number = o->src.number; /* of a wildcard, which becomes this address */
     o->src = src;
+    o->vlan = o->device->gids.entry[o->sgid_index].vlan;
     return 0;
 }
 
@@ -54,6 +57,8 @@ static void end_query(struct cm_object *o, int err, bool quiet)
     o->progress = err ? CM_AT_START : CM_AT_ADDRESS;
     if (err)
         cm_incident_of_address(o, &o->dst, err);
+    if (err && o->searches)
+        o->device = NULL;
     if (err || !quiet)
         cm_object_report(o, err ? CTL_CM_ADDR_ERROR : CTL_CM_ADDR_RESOLVED, err);
 }

@@ -10,6 +10,7 @@ void gsi_path_of(const struct device *d, const struct address_vector *av, struct
 {
     cm_address_port_path(d, av->sgid_index, &av->dgid, path);
     path->sgid = av->sgid;
+    path->gid_type = av->gid_type;
     path->vlan = av->vlan;
     path->flow_label = av->flow_label;
     path->traffic_class = av->traffic_class;

@@ -89,6 +89,15 @@ static bool send_frame(struct device *d, const struct address_vector *av, const 
     return sent;
 }
 
+/* The place of the path's address in the GID table: another one than the path says, if it has left
+ * the port since and come back. -EADDRNOTAVAIL: it has not. */
+static int find_source(const struct device *d, const struct cm_path *path)
+{
+    int index = gid_table_find(&d->gids, &path->sgid, (enum gid_type)path->gid_type, path->vlan);
+
+    return index < 0 ? -EADDRNOTAVAIL : index;
+}
+
 /* 0; -EINPROGRESS: the next hop is being resolved; -ENOBUFS: the worker has no room now; or another
  * negative errno. */
 static int try_send(struct device *d, const struct cm_path *path, const uint8_t *mad,
@@ -96,20 +105,20 @@ static int try_send(struct device *d, const struct cm_path *path, const uint8_t 
 {
     struct ah_attr attr = {.is_global = 1,
                            .port_num = 1,
-                           .sgid_index = path->sgid_index,
                            .flow_label = path->flow_label,
                            .sl = path->sl,
                            .traffic_class = path->traffic_class,
                            .hop_limit = path->hop_limit};
     struct address_vector av;
     struct net_path net = {.mtu = 0};
-    int err;
+    int source = find_source(d, path), err;
 
+    if (source < 0)
+        return source;
+    attr.sgid_index = (uint8_t)source;
     memcpy(attr.dgid, path->dgid.raw, sizeof(attr.dgid));
     err = device_resolve_path(d, &attr, &av, &net);
     *next_hop = net.next_hop;
-    if (!err && (!gid_eq(&av.sgid, &path->sgid) || av.vlan != path->vlan))
-        err = -EADDRNOTAVAIL; /* the address has gone, and another has its entry */
     if (!err && !send_frame(d, &av, mad))
         err = -ENOBUFS;
     return err;

@@ -11,7 +11,6 @@
 #include "control/session_state.h"
 #include "device_host.h"
 #include "objects/qp_object.h"
-#include "printable.h"
 
 /* Every function here returns a value that its caller owns. Jansson passes NULL on when memory runs
  * out, and json_dumps of NULL is NULL, so only the end is checked. */
@@ -238,12 +237,13 @@ json_t *show_port(const struct device *d)
     json_t *port;
 
     d->io->ops->info(d->io, &info);
-    port = json_pack(
-        "{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o}", "port", 1, "driver",
-        d->io->ops->driver, "name", info.name, "state", net_link_is_up(d, &info) ? "active" : "down", "mac",
-        show_mac(info.mac), "mtu", (int)info.mtu, "path_mtu", 128 << device_mtu_code(d->info.mtu),
-        "netdev", d->info.netdev, "speed_mbps", (int)info.speed_mbps, "worker",
-        (int)worker_index(d->workers[0]), "counters", show_counters(d), "qos", show_qos(d));
+    port = json_pack("{s:i, s:s, s:o, s:s, s:o, s:i, s:i, s:o, s:i, s:i, s:o, s:o}", "port", 1,
+                     "driver", d->io->ops->driver, "name", show_name(info.name), "state",
+                     net_link_is_up(d, &info) ? "active" : "down", "mac", show_mac(info.mac), "mtu",
+                     (int)info.mtu, "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev",
+                     show_name(d->info.netdev), "speed_mbps", (int)info.speed_mbps, "worker",
+                     (int)worker_index(d->workers[0]), "counters", show_counters(d), "qos",
+                     show_qos(d));
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", show_number(d->repath));
     if (d->trim_dscp)
@@ -291,12 +291,9 @@ json_t *show_worker(const struct worker *w)
 
 json_t *show_session(const struct session *sn)
 {
-    char comm[PRINTABLE_GROWTH * sizeof(sn->comm)];
-    json_t *o;
+    json_t *o = json_pack("{s:i, s:i, s:o}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid,
+                          "comm", show_name(sn->comm));
 
-    printable(comm, sizeof(comm), sn->comm);
-    o = json_pack("{s:i, s:i, s:s}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid, "comm",
-                  comm);
     show_account(o, sn);
     if (sn->count[OBJ_CM_ID])
         json_object_set_new(o, "cm_ids", show_number(sn->count[OBJ_CM_ID]));

@@ -48,6 +48,8 @@ int show(struct session *sn, struct ctl_call *call);
 void show_cancel(struct session *sn);
 
 json_t *show_number(uint64_t v);
+/* A name of 63 bytes at most, which need not be UTF-8. */
+json_t *show_name(const char *name);
 json_t *show_gid(const union gid *gid);
 json_t *show_mac(const uint8_t mac[6]);
 json_t *show_entropy(const struct entropy_policy *policy);

@@ -10,7 +10,8 @@
 #include "control/session_state.h"
 #include "device_host.h"
 #include "drop.h"
-#include "mem.h"
+#include "mem_window.h"
+#include "mr_about.h"
 #include "opcode.h"
 
 const char *show_operation(uint64_t opcode)

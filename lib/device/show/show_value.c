@@ -3,10 +3,19 @@
 #include "show/show.h"
 
 #include "control/session_state.h"
+#include "printable.h"
 
 json_t *show_number(uint64_t v)
 {
     return json_integer((json_int_t)v);
+}
+
+json_t *show_name(const char *name)
+{
+    char text[PRINTABLE_GROWTH * 64];
+
+    printable(text, sizeof(text), name);
+    return json_string(text);
 }
 
 json_t *show_mac(const uint8_t m[6])

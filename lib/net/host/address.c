@@ -23,7 +23,7 @@ struct own_address *address_find(const struct address_table *t, const union gid 
 
 bool address_is_used(const struct address_table *t, const struct own_address *o)
 {
-    return o->state == NET_PREFERRED || (t->optimistic && o->state == NET_TENTATIVE);
+    return o->state == NET_PREFERRED || (t->optimistic && o->state == NET_TENTATIVE && !o->doubted);
 }
 
 bool address_is_usable(const struct address_table *t, const union gid *addr, uint16_t vlan)

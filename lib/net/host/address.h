@@ -15,8 +15,9 @@ enum address_phase {
 
 struct own_address {
     bool used;
-    bool detect; /* duplicates are to be detected */
-    bool joined; /* its solicited-node group */
+    bool detect;  /* duplicates are to be detected */
+    bool joined;  /* its solicited-node group */
+    bool doubted; /* tentative, and a duplicate before: it may still be another host's */
     struct net_address a;
     enum net_address_state state;
     enum address_phase phase;

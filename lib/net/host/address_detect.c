@@ -60,6 +60,7 @@ static void set_state(struct net_host *h, struct own_address *o, enum net_addres
     struct net_address a = o->a;
 
     o->state = state;
+    o->doubted = false;
     h->port.cfg.ops->address_state(h->port.cfg.ctx, &a, state);
 }
 
@@ -166,8 +167,10 @@ void address_link_up(struct net_host *h, ns_t now)
         }
         /* A preferred address stays in use during detection: its connections did not notice the
          * link's flap. */
-        if (o->state == NET_DUPLICATE)
+        if (o->state == NET_DUPLICATE) {
             o->state = NET_TENTATIVE;
+            o->doubted = true;
+        }
         start_detecting(h, o, now);
     }
 }

@@ -18,7 +18,7 @@ static struct group_querier *find_querier(const struct group_table *t, uint16_t 
 /* Whether the host is in the VLAN at all. */
 static bool in_vlan(const struct group_table *t, uint16_t vlan)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++)
+    for (unsigned i = 0; i < t->len; i++)
         if (t->slot[i].used && t->slot[i].vlan == vlan)
             return true;
     return address_in_vlan(t->addresses, vlan);
@@ -66,7 +66,7 @@ unsigned group_mld_version(const struct group_table *t, uint16_t vlan, ns_t now)
 
 static struct group *find_group(struct group_table *t, const union gid *addr, uint16_t vlan)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+    for (unsigned i = 0; i < t->len; i++) {
         struct group *g = &t->slot[i];
 
         if (g->used && g->vlan == vlan && gid_eq(&g->addr, addr))
@@ -75,22 +75,25 @@ static struct group *find_group(struct group_table *t, const union gid *addr, ui
     return NULL;
 }
 
-/* A free slot, or that of a group without members, whose remaining reports of leaving are given up.
- */
+/* A free slot; or if there is none, that of a group without members, whose remaining reports of
+ * leaving are given up. */
+static struct group *find_slot(struct group_table *t)
+{
+    struct group *without = NULL;
+
+    for (unsigned i = 0; i < t->len; i++) {
+        if (!t->slot[i].used)
+            return &t->slot[i];
+        if (!group_is_member(&t->slot[i]))
+            without = &t->slot[i];
+    }
+    return t->len < ARRAY_SIZE(t->slot) ? &t->slot[t->len++] : without;
+}
+
 static struct group *add_group(struct group_table *t, const union gid *addr, uint16_t vlan)
 {
-    struct group *slot = NULL;
+    struct group *slot = find_slot(t);
 
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
-        struct group *g = &t->slot[i];
-
-        if (!g->used) {
-            slot = g;
-            break;
-        }
-        if (!group_is_member(g))
-            slot = g;
-    }
     if (slot)
         *slot = (struct group){.used = true,
                                .addr = *addr,
@@ -148,13 +151,19 @@ void group_leave_own(struct group_table *t, const union gid *group, uint16_t vla
         last_member_left(t, g, 0);
 }
 
-static unsigned count_joined(const struct group_table *t)
+/* Whether one more group may be joined in the VLAN. */
+static bool has_room(const struct group_table *t, uint16_t vlan)
 {
-    unsigned n = 0;
+    unsigned here = 0, all = 0;
 
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++)
-        n += t->slot[i].used && t->slot[i].members;
-    return n;
+    for (unsigned i = 0; i < t->len; i++) {
+        const struct group *g = &t->slot[i];
+        bool joined = g->used && g->members;
+
+        all += joined;
+        here += joined && g->vlan == vlan;
+    }
+    return here < NET_GROUP_MAX && all < GROUP_JOINED_MAX;
 }
 
 int group_join(struct group_table *t, const union gid *group, uint16_t vlan, ns_t now)
@@ -163,7 +172,7 @@ int group_join(struct group_table *t, const union gid *group, uint16_t vlan, ns_
 
     if (!gid_is_multicast(group) || !inet_vlan_is_valid(vlan))
         return -EINVAL;
-    if ((!g || !g->members) && count_joined(t) == NET_GROUP_MAX)
+    if ((!g || !g->members) && !has_room(t, vlan))
         return -ENOSPC;
     if (g && g->members == UINT32_MAX)
         return -ENOSPC;
@@ -191,7 +200,7 @@ int group_leave(struct group_table *t, const union gid *group, uint16_t vlan, ns
 
 void group_report_again(struct group_table *t, bool ipv4, uint16_t vlan, ns_t now)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+    for (unsigned i = 0; i < t->len; i++) {
         struct group *g = &t->slot[i];
 
         if (g->used && g->vlan == vlan && gid_is_ipv4(&g->addr) == ipv4 && group_is_member(g))
@@ -203,7 +212,7 @@ void group_link_up(struct group_table *t, ns_t now)
 {
     /* The link may lead to another network now, with other queriers. */
     memset(t->querier, 0, sizeof(t->querier));
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+    for (unsigned i = 0; i < t->len; i++) {
         struct group *g = &t->slot[i];
 
         g->answer_at = NS_NEVER;

@@ -10,6 +10,8 @@
 #include "net_port.h"
 
 #define GROUP_QUERIERS 64 /* VLANs whose querier is remembered */
+/* Each VLAN has room of its own: a port joins a group in all of its VLANs. */
+#define GROUP_JOINED_MAX (NET_GROUP_MAX * NET_VLAN_MAX)
 
 struct group {
     bool used;
@@ -33,7 +35,8 @@ struct group_querier {
 struct group_table {
     struct net_port *port;
     const struct address_table *addresses;
-    struct group slot[NET_GROUP_MAX + NET_ADDRESS_MAX];
+    unsigned len; /* slots ever used; the slots after them are free */
+    struct group slot[GROUP_JOINED_MAX + NET_ADDRESS_MAX];
     struct group_querier querier[GROUP_QUERIERS];
 };
 

@@ -36,7 +36,7 @@ static void schedule_answers(struct group_table *t, uint16_t vlan, const union g
     bool general = inet_is_unspecified(group);
     ns_t at = now + random_delay(t, most);
 
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+    for (unsigned i = 0; i < t->len; i++) {
         struct group *g = &t->slot[i];
 
         if (!g->used || g->vlan != vlan || gid_is_ipv4(&g->addr) != ipv4 || !group_is_member(g) ||
@@ -52,7 +52,7 @@ static void schedule_answers(struct group_table *t, uint16_t vlan, const union g
  */
 static void cancel_reports(struct group_table *t, uint16_t vlan, bool ipv4)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+    for (unsigned i = 0; i < t->len; i++) {
         struct group *g = &t->slot[i];
 
         if (!g->used || g->vlan != vlan || gid_is_ipv4(&g->addr) != ipv4)

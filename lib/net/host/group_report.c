@@ -160,7 +160,7 @@ static void send_due_reports(struct group_table *t, uint16_t vlan, bool ipv4, ns
     struct report r;
 
     report_begin(t, &r, vlan, ipv4);
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+    for (unsigned i = 0; i < t->len; i++) {
         struct group *g = &t->slot[i];
 
         if (!g->used || g->vlan != vlan || gid_is_ipv4(&g->addr) != ipv4 ||
@@ -179,7 +179,7 @@ ns_t group_next(const struct group_table *t)
 {
     ns_t next = NS_NEVER;
 
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+    for (unsigned i = 0; i < t->len; i++) {
         const struct group *g = &t->slot[i];
 
         if (g->used)
@@ -190,7 +190,7 @@ ns_t group_next(const struct group_table *t)
 
 void group_timers(struct group_table *t, ns_t now)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+    for (unsigned i = 0; i < t->len; i++) {
         struct group *g = &t->slot[i];
 
         if (g->used && min_of(g->change_at, g->answer_at) <= now)

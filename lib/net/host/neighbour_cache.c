@@ -13,6 +13,8 @@
 #define TRIES          3
 #define IN_USE_TIME    (60 * NS_PER_SEC)
 #define SPREAD_TIME    NS_PER_SEC
+/* Entries of neighbours that have not answered yet, and take no known one's place. */
+#define UNKNOWN_MAX (NET_NEIGHBOUR_MAX / 2)
 
 /* ---- the table ---- */
 
@@ -43,20 +45,36 @@ static bool is_in_use(const struct cached_neighbour *e, ns_t now)
     return e->state != NET_FAILED && e->used && now - e->used < IN_USE_TIME;
 }
 
-/* A free slot, or the least recently used one; NULL when all are in use. */
+/* Whether `e` makes room rather than `than`: those without a MAC come first. */
+static bool is_rather(const struct cached_neighbour *e, const struct cached_neighbour *than)
+{
+    if (!than || e->has_mac != than->has_mac)
+        return !than || than->has_mac;
+    return e->used < than->used;
+}
+
+/*
+ * A free slot, or the least recently used one; NULL when all are in use. Connections do not resolve
+ * their neighbours again, and still follow those that the table knows; requests for hosts that do
+ * not exist, which forged packets can cause, leave at least half of it to these.
+ */
 static struct cached_neighbour *find_room(struct neighbour_cache *c, ns_t now)
 {
     struct cached_neighbour *oldest = NULL;
+    unsigned unknown = 0;
 
     for (unsigned i = 0; i < c->len; i++) {
         struct cached_neighbour *e = &c->slot[i];
 
         if (!e->used_slot)
             return e;
-        if (!is_in_use(e, now) && (!oldest || e->used < oldest->used))
+        unknown += !e->has_mac;
+        if (!is_in_use(e, now) && is_rather(e, oldest))
             oldest = e;
     }
-    return c->len < NET_NEIGHBOUR_MAX ? &c->slot[c->len++] : oldest;
+    if (c->len < NET_NEIGHBOUR_MAX)
+        return &c->slot[c->len++];
+    return oldest && oldest->has_mac && unknown >= UNKNOWN_MAX ? NULL : oldest;
 }
 
 static void init_entry(struct cached_neighbour *e, const union gid *addr, uint16_t vlan)
@@ -85,7 +103,7 @@ static struct cached_neighbour *oldest_unanswered(struct neighbour_cache *c)
     for (unsigned i = 0; i < c->len; i++) {
         struct cached_neighbour *e = &c->slot[i];
 
-        if (e->state == NET_INCOMPLETE && (!oldest || e->used < oldest->used))
+        if (e->state == NET_INCOMPLETE && is_rather(e, oldest))
             oldest = e;
     }
     return oldest;

@@ -231,10 +231,12 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
 {
     const struct own_address *own;
     const uint8_t *mac;
+    union gid hop;
     ns_t before;
-    int err;
+    int bits, err;
 
     path->is_timed = false;
+    path->bits = 128;
     if (gid_is_ipv4(src) != gid_is_ipv4(dst))
         return -EINVAL;
     path->next_hop = *dst;
@@ -246,10 +248,12 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
     if (!inet_is_unicast(dst))
         return -ENETUNREACH;
     own = address_find(&h->addresses, dst, vlan);
-    if (own && own->state != NET_DUPLICATE) {
+    if (own && own->state != NET_DUPLICATE && !own->doubted) {
         memcpy(path->mac, h->port.cfg.mac, 6);
         return 0;
     }
+    bits = route_lookup(&h->routes, dst, vlan, &hop);
+    path->bits = (uint8_t)(bits < 0 ? 0 : gid_is_ipv4(dst) ? bits + 96 : bits);
     mac = ncache_static_mac(&h->neighbours, dst, vlan);
     if (mac) { /* the configuration overrides the routes */
         memcpy(path->mac, mac, 6);
@@ -261,10 +265,11 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
         path->mtu = pmtu_of(&h->pmtus, dst, now);
         return 0;
     }
-    err = route_lookup(&h->routes, dst, vlan, &path->next_hop);
+    if (bits < 0)
+        return bits;
+    path->next_hop = hop;
     before = ncache_next(&h->neighbours);
-    if (!err)
-        err = ncache_resolve(&h->neighbours, src, &path->next_hop, vlan, now, path->mac);
+    err = ncache_resolve(&h->neighbours, src, &path->next_hop, vlan, now, path->mac);
     path->is_timed = ncache_next(&h->neighbours) < before;
     path->mtu = pmtu_of(&h->pmtus, dst, now);
     return err;
@@ -299,7 +304,7 @@ void net_host_each_group(const struct net_host *h, void *ctx,
                          void (*visit)(void *ctx, const union gid *group, uint16_t vlan,
                                        unsigned members))
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
+    for (unsigned i = 0; i < h->groups.len; i++) {
         const struct group *g = &h->groups.slot[i];
 
         if (g->used && group_is_member(g))

@@ -6,6 +6,16 @@
 
 #include "inet.h"
 
+#define LINK_LOCAL_BITS 64
+
+/* 127.0.0.0/8 and ::1, which are the host's own wherever it has them. */
+static bool is_loopback(const union gid *g)
+{
+    static const union gid v6 = {.raw = {[15] = 1}};
+
+    return gid_is_ipv4(g) ? g->raw[12] == 127 : gid_eq(g, &v6);
+}
+
 int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vlan,
                  union gid *next_hop)
 {
@@ -13,9 +23,9 @@ int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vla
 
     *next_hop = *dst;
     if (gid_is_link_local(dst))
-        return 0;
+        return LINK_LOCAL_BITS;
     best = address_connected_bits(t->addresses, dst, vlan);
-    for (unsigned i = 0; i < t->len; i++) {
+    for (unsigned i = 0; i < t->len && !is_loopback(dst); i++) {
         const struct net_route *r = &t->route[i];
 
         if (r->vlan == vlan && (int)r->prefix > best && inet_same_prefix(&r->dst, dst, r->prefix) &&
@@ -24,7 +34,7 @@ int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vla
             *next_hop = r->via;
         }
     }
-    return best < 0 ? -ENETUNREACH : 0;
+    return best < 0 ? -ENETUNREACH : best;
 }
 
 /* r with the bits after the prefix cleared. */

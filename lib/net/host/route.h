@@ -18,7 +18,7 @@ int route_remove(struct route_table *t, const struct net_route *r);
 void route_each(const struct route_table *t, void *ctx,
                 void (*visit)(void *ctx, const struct net_route *r, bool connected));
 
-/* 0 and the next hop, or -ENETUNREACH. */
+/* The route's prefix length and the next hop, or -ENETUNREACH. */
 int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vlan,
                  union gid *next_hop);
 

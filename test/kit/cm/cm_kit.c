@@ -293,6 +293,14 @@ struct cm_id *cm_kit_connect(struct cm_kit *k, unsigned from, unsigned to, uint1
     return id;
 }
 
+void cm_kit_req(struct cm_kit *k, uint16_t number, uint8_t mad[MAD_LEN])
+{
+    cm_kit_connect(k, 0, 1, number);
+    memcpy(mad, k->node[0].sent[(k->node[0].sends - 1) % CM_KIT_LOG].mad, MAD_LEN);
+    k->flying = 0;
+    cm_kit_clear(k);
+}
+
 int cm_kit_accept(struct cm_kit *k, struct cm_id *id, uint32_t qpn)
 {
     struct cm_conn_param conn = {

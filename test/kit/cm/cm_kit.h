@@ -83,6 +83,8 @@ struct cm_id *cm_kit_bound(struct cm_kit *k, unsigned node, enum ip_cm_port_spac
 /* Parameters that are all different. */
 struct cm_connect_param cm_kit_param(const struct cm_kit *k, unsigned to, uint16_t number);
 struct cm_id *cm_kit_connect(struct cm_kit *k, unsigned from, unsigned to, uint16_t number);
+/* A REQ of node 0 to this number of node 1, as the manager makes it; nothing is sent. */
+void cm_kit_req(struct cm_kit *k, uint16_t number, uint8_t mad[MAD_LEN]);
 int cm_kit_accept(struct cm_kit *k, struct cm_id *id, uint32_t qpn);
 /* A connection from node 0 to a listener of node 1, at QPNs 0x111 and 0x222. */
 void cm_kit_establish(struct cm_kit *k, struct cm_id **active, struct cm_id **passive);

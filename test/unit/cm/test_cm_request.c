@@ -18,15 +18,6 @@
 
 static const struct cm_private none;
 
-/* A REQ of node 0 to node 1, as the manager makes it; nothing is sent. */
-static void make_req(struct cm_kit *k, uint8_t *mad)
-{
-    cm_kit_connect(k, 0, 1, PORT);
-    memcpy(mad, k->node[0].sent[(k->node[0].sends - 1) % CM_KIT_LOG].mad, MAD_LEN);
-    k->flying = 0;
-    cm_kit_clear(k);
-}
-
 /* ---- requests with faults ---- */
 
 struct fault {
@@ -139,7 +130,7 @@ static void test_faults(void **state)
 
         cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
         cm_kit_listen(k, 1, IP_CM_PS_UDP, PORT, 0);
-        make_req(k, mad);
+        cm_kit_req(k, PORT, mad);
         faults[i].make(mad);
         cm_kit_rx(k, 0, 1, mad);
         if (k->node[1].events != (faults[i].reason ? 0 : 1))
@@ -217,7 +208,7 @@ static void test_flood_fills_the_backlog(void **state)
     struct cm_id *listener = cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 3);
     uint8_t mad[MAD_LEN];
 
-    make_req(k, mad);
+    cm_kit_req(k, PORT, mad);
     for (uint32_t n = 0; n < 20000; n++) {
         struct cm_path way = spoof(k, mad, n);
 
@@ -258,7 +249,7 @@ static void test_flood_of_a_willing_program(void **state)
     struct cm_id *listener = cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 1);
     uint8_t mad[MAD_LEN];
 
-    make_req(k, mad);
+    cm_kit_req(k, PORT, mad);
     k->node[1].on_event = accept_at_once;
     for (uint32_t n = 0; n < 1000; n++) {
         vary(mad, n);
@@ -285,7 +276,7 @@ static void test_forged_requests(void **state)
     uint8_t mad[MAD_LEN];
 
     cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-    make_req(k, mad);
+    cm_kit_req(k, PORT, mad);
     k->node[1].on_event = accept_at_once;
     for (uint32_t n = 0; n < 500; n++) {
         vary(mad, n);
@@ -310,7 +301,7 @@ static void test_requests_of_many_addresses(void **state)
     uint8_t mad[MAD_LEN];
 
     cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-    make_req(k, mad);
+    cm_kit_req(k, PORT, mad);
     k->node[1].on_event = accept_at_once;
     for (uint32_t n = 0; n < 500; n++) {
         struct cm_path way = spoof(k, mad, n);
@@ -335,7 +326,7 @@ static void test_proven_peers(void **state)
         struct cm_msg msg;
 
         cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-        make_req(k, mad);
+        cm_kit_req(k, PORT, mad);
         k->node[1].on_event = accept_at_once;
         for (uint32_t n = 0; n < 101; n++) {
             vary(mad, n);
@@ -387,7 +378,7 @@ static void test_repetitions_are_limited(void **state)
         uint8_t mad[MAD_LEN];
 
         cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-        make_req(k, mad);
+        cm_kit_req(k, PORT, mad);
         if (answers[i] == CM_REP)
             k->node[1].on_event = accept_at_once;
         for (unsigned n = 0; n < 1 + 150; n++)
@@ -408,7 +399,7 @@ static void test_answers_are_limited(void **state)
     struct cm_path way = cm_kit_path(k, 1, 0);
     uint8_t mad[6][MAD_LEN];
 
-    make_req(k, mad[0]);
+    cm_kit_req(k, PORT, mad[0]);
     cm_msg_init(mad[1], CM_DREQ, 1);
     cm_msg_init(mad[2], CM_SIDR_REQ, 1);
     cm_msg_init(mad[3], CM_LAP, 1);
@@ -448,7 +439,7 @@ static void test_longest_times(void **state)
     uint32_t mask;
 
     cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-    make_req(k, mad);
+    cm_kit_req(k, PORT, mad);
     cm_msg_set(mad, CM_REQ_local_cm_response_timeout, 31);
     cm_msg_set(mad, CM_REQ_primary_local_ack_timeout, 31);
     cm_msg_set(mad, CM_REQ_primary_hop_limit, 0);
@@ -496,7 +487,7 @@ static void test_flood_fills_the_ids(void **state)
     uint8_t mad[MAD_LEN];
 
     cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-    make_req(k, mad);
+    cm_kit_req(k, PORT, mad);
     for (uint32_t n = 0; n < 20; n++) {
         vary(mad, n);
         cm_kit_rx(k, 0, 1, mad);
@@ -539,7 +530,7 @@ static void test_many_connections(void **state)
     struct cm_msg msg;
 
     cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-    make_req(k, mad);
+    cm_kit_req(k, PORT, mad);
     k->node[1].on_event = accept_at_once;
     for (uint32_t n = 0; n < 100000; n++) {
         vary(mad, n);
@@ -690,7 +681,7 @@ static void test_alternate_paths_are_declined(void **state)
     /* In a REQ: the REP says that there is none. */
     k = cm_kit_new(NULL);
     cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-    make_req(k, mad);
+    cm_kit_req(k, PORT, mad);
     cm_msg_set(mad, CM_REQ_alternate_local_lid, 1);
     cm_kit_rx(k, 0, 1, mad);
     assert_int_equal(cm_kit_accept(k, cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id, 5), 0);
@@ -708,7 +699,7 @@ static void test_req_of_another_version(void **state)
     struct cm_msg msg;
 
     cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-    make_req(k, mad);
+    cm_kit_req(k, PORT, mad);
     mad_set(mad, MAD_class_version, 3);
     cm_kit_rx(k, 0, 1, mad);
     msg = cm_kit_last_sent(k, 1);

@@ -120,6 +120,24 @@ static void test_rejected(void **state)
     assert_int_equal(side_event(&t->a, CTL_CM_REJECTED).status, CM_REJ_INVALID_SERVICE_ID);
 }
 
+/* A peer that is faster than rdma_listen is heard. */
+static void test_before_the_listener(void **state)
+{
+    struct sides *t = *state;
+    uint32_t listener = side_make_id(&t->b, IP_CM_PS_TCP, 77), id;
+    struct ctl_msg m = {.cm_id = {.id = listener}};
+    struct ctl_call k = {0};
+    struct ctl_cm_info info;
+
+    assert_int_equal(side_bind(&t->b, listener, side_address("0.0.0.0", SIDES_PORT), &info), 0);
+    id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.1");
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, id, 0x111, ""), 0);
+    sides_run(t);
+    assert_int_equal(kit_call(t->b.sn, CTL_CM_LISTEN, &m, &k, false), 0);
+    sides_run(t);
+    assert_int_equal(side_event(&t->b, CTL_CM_CONNECT_REQUEST).cookie, 77);
+}
+
 static unsigned filled; /* bytes of no event */
 
 /* The channel has a socket that is full, of something that is no event. */
@@ -655,6 +673,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_connection, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_rejected, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_before_the_listener, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_told, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_events_in_parts, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_listener_ends, sides_setup, sides_teardown),

@@ -11,24 +11,37 @@
 
 /* ---- addresses ---- */
 
+static union gid gid_of(const char *text)
+{
+    union gid gid;
+
+    assert_int_equal(gid_parse(&gid, text), 0);
+    return gid;
+}
+
 static void on_retry(void *ctx)
 {
 }
 
-/* A second port, at a network with other hosts. */
-static struct pktio *add_port(struct sides *t)
+/* One more port, at a network with other hosts. */
+static struct pktio *add_port_at(struct sides *t, const char *text, uint16_t vlan)
 {
     struct pktio_sim_config sc = {.seed = 1, .mac = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}};
-    struct port_address a = {.prefix = 24, .vlan = VLAN_NONE};
+    struct port_address a = {.prefix = 24, .vlan = vlan};
     struct port_config pc = {.address = &a, .addresses = 1};
     struct pktio *end[2];
 
-    assert_int_equal(gid_parse(&a.gid, "10.0.1.1"), 0);
+    assert_int_equal(gid_parse(&a.gid, text), 0);
     assert_int_equal(pktio_sim_pair(end, &sc), 0);
     pc.io = end[0];
     assert_int_equal(rnic_add_port(t->r, &pc), 0);
     rnic_on_retry(t->r, on_retry, NULL); /* as a server does */
     return end[1];
+}
+
+static struct pktio *add_port(struct sides *t)
+{
+    return add_port_at(t, "10.0.1.1", VLAN_NONE);
 }
 
 /* Ids that wait for ARP are looked at in slices. */
@@ -85,8 +98,6 @@ static void test_addresses(void **state)
     side_no_event(&t->a);
 }
 
-/* ---- what a reply says, without an event ---- */
-
 static struct ctl_cm_info resolve(const struct side *s, enum ctl_type type, uint32_t id,
                                   const char *dst, uint32_t at_once, uint32_t got)
 {
@@ -99,6 +110,106 @@ static struct ctl_cm_info resolve(const struct side *s, enum ctl_type type, uint
     assert_int_equal(kit_call(s->sn, type, &m, &k, false), 0);
     return k.reply.cm_info;
 }
+
+static struct ctl_cm_info resolve_in_vain(struct sides *t, uint32_t id, const char *dst)
+{
+    struct ctl_msg m = {
+        .cm_resolve = {.id = id, .timeout_ms = 1, .dst = side_address(dst, SIDES_PORT)}};
+    struct ctl_call k = {0};
+
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    while (!side_has_event(&t->a))
+        event_loop_step(t->loop, 100);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_ERROR).status, -ETIMEDOUT);
+    return k.reply.cm_info;
+}
+
+/* An id that could not reach a destination finds the port for the next one. Which port that is, a
+ * program knows when the address is resolved, as with the kernel. */
+static void test_next_destination(void **state)
+{
+    struct sides *t = *state;
+    struct pktio *one = add_port_at(t, "10.0.1.1", 5), *two = add_port_at(t, "10.0.2.1", VLAN_NONE);
+    struct ctl_cm_addr own = side_address("10.0.2.1", 0);
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    struct ctl_cm_info info, before;
+
+    before = resolve_in_vain(t, id, "10.0.1.2");
+    assert_false(before.has_device);
+    assert_false(side_query(&t->a, id).has_device);
+    assert_false(resolve_in_vain(t, id, "10.0.2.2").has_device);
+    info = side_query(&t->a, id);
+    assert_memory_equal(info.src.gid, own.gid, sizeof(own.gid));
+    assert_int_equal(info.src.number, before.src.number);
+    own = side_address("10.0.1.1", 0); /* but not if the program has said where it is */
+    id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    assert_int_equal(side_bind(&t->a, id, own, &info), 0);
+    assert_int_equal(info.device, 1);
+    assert_true(resolve_in_vain(t, id, "10.0.1.2").has_device);
+    info = side_query(&t->a, id);
+    assert_true(info.has_device && info.device == 1);
+    id = side_make_id(&t->a, IP_CM_PS_TCP, 1); /* also after another port was looked for in vain */
+    resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "192.0.2.1", 1, 0);
+    side_event(&t->a, CTL_CM_ADDR_ERROR);
+    assert_int_equal(side_bind(&t->a, id, own, &info), 0);
+    assert_true(resolve_in_vain(t, id, "10.0.1.2").has_device);
+    /* At last it is reached. */
+    id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    resolve_in_vain(t, id, "10.0.1.2");
+    info = resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "10.0.2.1", 1, 1);
+    assert_true(info.at_once && info.has_device && info.has_path);
+    assert_int_equal(info.device, 2);
+    one->ops->close(one);
+    two->ops->close(two);
+}
+
+static void add_route(struct sides *t, unsigned device, const char *dst, unsigned bits,
+                      const char *via)
+{
+    struct net_route r = {.prefix = (uint8_t)bits, .vlan = VLAN_NONE};
+
+    assert_int_equal(gid_parse(&r.dst, dst), 0);
+    assert_int_equal(gid_parse(&r.via, via), 0);
+    assert_int_equal(rnic_add_route(t->r, device, &r), 0);
+}
+
+/* Of the ports that lead to a destination, the one with the longest prefix is taken, as by the
+ * kernel's routes; of two as long, the one whose network it is. */
+static void test_most_specific_route(void **state)
+{
+    static const struct {
+        const char *dst, *src;
+    } cases[] = {{"10.2.0.9", "10.0.2.1"}, {"10.0.1.9", "10.0.1.1"}, {"10.0.2.9", "10.0.2.1"},
+                 {"10.3.3.9", "10.0.3.1"}, {"11.1.1.1", "10.0.1.1"}, {"10.0.9.9", "10.0.3.1"},
+                 {"10.0.1.7", "10.0.1.1"}};
+    struct sides *t = *state;
+    union gid set = gid_of("10.0.1.7");
+    struct pktio *far[] = {add_port_at(t, "10.0.1.1", VLAN_NONE),
+                           add_port_at(t, "10.0.2.1", VLAN_NONE),
+                           add_port_at(t, "10.0.3.1", VLAN_NONE)};
+
+    add_route(t, 1, "0.0.0.0", 0, "10.0.1.254");
+    add_route(t, 1, "10.0.2.0", 24, "10.0.1.254");
+    add_route(t, 2, "10.2.0.0", 16, "10.0.2.254");
+    add_route(t, 2, "10.0.0.0", 8, "10.0.2.254");
+    add_route(t, 3, "10.3.0.0", 16, "10.0.3.254");
+    add_route(t, 3, "10.0.0.0", 9, "10.0.3.254");
+    for (unsigned i = 1; i <= ARRAY_SIZE(far); i++) /* a MAC that is set is no route */
+        assert_int_equal(net_host_add_neighbour(t->r->device[i]->net.host, &set, VLAN_NONE,
+                                                (const uint8_t[6]){2, 0, 0, 0, 0, 7}),
+                         0);
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct ctl_cm_addr src = side_address(cases[i].src, 0);
+        struct ctl_cm_info info = resolve(&t->a, CTL_CM_RESOLVE_ADDR,
+                                          side_make_id(&t->a, IP_CM_PS_TCP, 1), cases[i].dst, 1, 0);
+
+        assert_memory_equal(info.src.gid, src.gid, sizeof(src.gid));
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(far); i++)
+        far[i]->ops->close(far[i]);
+}
+
+/* ---- what a reply says, without an event ---- */
 
 static void test_at_once(void **state)
 {
@@ -172,7 +283,7 @@ static void test_later(void **state)
     uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
     struct ctl_cm_info info = resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "10.0.1.2", 1, 0);
 
-    assert_true(info.has_device && !info.at_once);
+    assert_true(info.src.family && !info.has_device && !info.at_once);
     side_no_event(&t->a);
     t->r->cm.resolving.tqh_first->deadline = 0;
     cm_resolve_again(t->r);
@@ -229,14 +340,6 @@ static void test_address_goes(void **state)
     assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, id, 1, ""), -EADDRNOTAVAIL);
     info = side_query(&t->a, id);
     assert_false(info.has_path);
-}
-
-static union gid gid_of(const char *text)
-{
-    union gid gid;
-
-    assert_int_equal(gid_parse(&gid, text), 0);
-    return gid;
 }
 
 static void change_address(struct sides *t, const char *text, bool add)
@@ -308,6 +411,89 @@ static void test_address_returns(void **state)
     side_no_event(&t->a);
     side_requested(t, id);
     change_address(t, "127.0.0.9", false);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
+}
+
+/* A connection goes on when its address comes back at another place of the GID table: its messages
+ * still leave from that address, and not at all while it is gone. */
+static void test_connection_survives(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_event e;
+    uint32_t id;
+
+    change_address(t, "127.0.0.9", true);
+    side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.9");
+    e = side_requested(t, id);
+    assert_int_equal(side_call(&t->b, CTL_CM_ACCEPT, e.id, 0x222, ""), 0);
+    sides_run(t);
+    side_event(&t->a, CTL_CM_CONNECT_RESPONSE);
+    assert_int_equal(side_call(&t->a, CTL_CM_ESTABLISH, id, 0, ""), 0);
+    sides_run(t);
+    side_event(&t->b, CTL_CM_ESTABLISHED);
+    change_address(t, "127.0.0.9", false);
+    change_address(t, "127.0.0.10", true); /* takes its place */
+    side_event(&t->a, CTL_CM_ADDR_CHANGE);
+    side_event(&t->b, CTL_CM_ADDR_CHANGE);
+    assert_int_equal(side_call(&t->a, CTL_CM_DISCONNECT, id, 0, "bye"), 0);
+    sides_run(t);
+    side_no_event(&t->b);
+    change_address(t, "127.0.0.9", true);
+    assert_int_equal(side_call(&t->b, CTL_CM_DISCONNECT, e.id, 0, "bye"), 0);
+    sides_run(t);
+    side_event(&t->a, CTL_CM_DISCONNECTED);
+    side_event(&t->b, CTL_CM_DISCONNECTED);
+}
+
+/* A queue pair that is to be connected after that sends from the address, wherever it is now. */
+static void test_place_of_a_connection(void **state)
+{
+    struct sides *t = *state;
+    struct device *d = t->r->device[0];
+    struct ctl_cm_event e;
+    struct ctl_cm_told told;
+    union gid own = gid_of("127.0.0.9");
+    uint32_t id;
+    int place;
+
+    change_address(t, "127.0.0.9", true);
+    side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.9");
+    e = side_requested(t, id);
+    change_address(t, "127.0.0.9", false);
+    change_address(t, "127.0.0.10", true); /* takes its place */
+    change_address(t, "127.0.0.9", true);
+    side_event(&t->a, CTL_CM_ADDR_CHANGE);
+    place = gid_table_find(&d->gids, &own, GID_TYPE_ROCE_V2, VLAN_NONE);
+    assert_int_equal(side_qp_attr(&t->b, e.id, QPS_RTR, 0).attr.ah.sgid_index, place);
+    assert_int_equal(side_qp_attr(&t->b, e.id, QPS_RTS, 0).attr.ah.sgid_index, 0);
+    assert_int_equal(side_call(&t->b, CTL_CM_ACCEPT, e.id, 0x222, ""), 0);
+    sides_run(t);
+    told = side_told(&t->a, CTL_CM_CONNECT_RESPONSE);
+    assert_int_equal(told.steps.attr.ah.sgid_index, place);
+}
+
+/* The same address in another VLAN is another network's. */
+static void test_address_of_another_vlan(void **state)
+{
+    struct port_address own = {.gid = gid_of("127.0.0.9"), .prefix = 8, .vlan = 5};
+    struct ctl_cm_info info;
+    struct sides *t = *state;
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+
+    assert_int_equal(rnic_add_address(t->r, 0, &own), 0);
+    assert_int_equal(side_bind(&t->a, id, side_address("127.0.0.9", 0), &info), 0);
+    assert_int_equal(info.vlan, 5);
+    assert_int_equal(rnic_remove_address(t->r, 0, &own.gid, 5), 0);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
+    own.vlan = 6;
+    assert_int_equal(rnic_add_address(t->r, 0, &own), 0);
+    side_no_event(&t->a);
+    own.vlan = 5;
+    assert_int_equal(rnic_add_address(t->r, 0, &own), 0);
+    assert_int_equal(side_query(&t->a, id).vlan, 5);
+    assert_int_equal(rnic_remove_address(t->r, 0, &own.gid, 5), 0);
     assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
 }
 
@@ -551,6 +737,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_later, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_many_wait, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_addresses, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_next_destination, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_most_specific_route, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_scopes_on_the_loopback_device, sides_setup,
                                         sides_teardown),
         cmocka_unit_test_setup_teardown(test_ports_before_loopback, sides_setup, sides_teardown),
@@ -558,6 +746,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_address_goes, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_change, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_returns, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_connection_survives, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_place_of_a_connection, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_address_of_another_vlan, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_goes_while_resolving, sides_setup,
                                         sides_teardown),
         cmocka_unit_test_setup_teardown(test_many_follow, sides_setup, sides_teardown),

@@ -288,6 +288,39 @@ static void test_not_led_number_again(void **state)
     assert_int_equal(state_of(&active), QPS_RESET);
 }
 
+/* A CONNECT that fails, as the id connects already, names no other one to lead. */
+static void test_led_in_spite_of_another(void **state)
+{
+    struct sides *t = *state;
+    struct end other = active;
+
+    assert_int_equal(app_qp(&active.app, &other.qp, QPT_RC, &active.cq, 0, 0), 0);
+    expect(&other, request(&other, CTL_CM_CONNECT), -EINVAL, 0);
+    accept_passive(t);
+    assert_int_equal(side_event(&t->a, CTL_CM_ESTABLISHED).qp_is_led, 1);
+    assert_int_equal(state_of(&active), QPS_RTS);
+    assert_int_equal(state_of(&other), QPS_RESET);
+}
+
+/* After a rejection the program connects without it, or with another one. */
+static void test_not_led_next_time(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_told told;
+
+    assert_int_equal(side_call(&t->b, CTL_CM_REJECT, passive.id, 0, ""), 0);
+    sides_run(t);
+    side_event(&t->a, CTL_CM_REJECTED);
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, active.id, 0x555, ""), 0);
+    sides_run(t);
+    told = side_told(&t->b, CTL_CM_CONNECT_REQUEST);
+    assert_int_equal(told.event.conn.qpn, 0x555);
+    passive.id = told.event.id;
+    passive_steps = told.steps;
+    expect_response(t);
+    assert_int_equal(state_of(&active), QPS_RESET);
+}
+
 /* A program that names another one's queue pair makes no connection. */
 static void test_not_led_wrong_key(void **state)
 {
@@ -303,6 +336,85 @@ static void test_not_led_wrong_key(void **state)
     expect(&active, m, -EACCES, 0);
     sides_run(t);
     side_no_event(&t->b);
+}
+
+/* ---- the queue pair of another user ---- */
+
+#define UID 4242u
+
+/* The connection of a user whose peer is another one. */
+static void connect_user(struct sides *t, struct side *user, uint32_t qpn)
+{
+    uint32_t id = side_resolved(t, user, IP_CM_PS_TCP, "127.0.0.1");
+    struct ctl_cm_event e;
+
+    assert_int_equal(side_call(user, CTL_CM_CONNECT, id, qpn, ""), 0);
+    sides_run(t);
+    e = side_event(&t->b, CTL_CM_CONNECT_REQUEST);
+    assert_int_equal(side_call(&t->b, CTL_CM_ACCEPT, e.id, passive.qp.qpn, ""), 0);
+    sides_run(t);
+    side_event(user, CTL_CM_CONNECT_RESPONSE);
+    assert_int_equal(side_call(user, CTL_CM_ESTABLISH, id, 0, ""), 0);
+    sides_run(t);
+    side_event(&t->b, CTL_CM_ESTABLISHED);
+}
+
+/* Who names it would end its connection: the peer takes that for stale. Its own user may, and so
+ * may the process that made it. */
+static void test_qp_of_another(void **state)
+{
+    struct sides *t = *state;
+    struct side user, other;
+    struct app app;
+    struct app_cq cq;
+    struct app_qp qp;
+    uint32_t id;
+
+    app_open_as(&app, t->r, UID);
+    app_cq(&app, &cq, 16);
+    assert_int_equal(app_qp(&app, &qp, QPT_RC, &cq, 0, 0), 0);
+    side_open_of(t, &user, UID);
+    side_open_of(t, &other, UID + 1);
+    connect_user(t, &user, qp.qpn);
+    id = side_resolved(t, &other, IP_CM_PS_TCP, "127.0.0.1");
+    other.sn->peer.pid++; /* of another process than this one */
+    assert_int_equal(side_call(&other, CTL_CM_CONNECT, id, qp.qpn, ""), -EACCES);
+    assert_int_equal(side_call(&other, CTL_CM_CONNECT, id, 0x111, ""), 0);
+    sides_run(t);
+    side_event(&t->b, CTL_CM_CONNECT_REQUEST);
+    side_no_event(&t->b);
+    side_no_event(&user);
+    other.sn->peer.pid--;
+    id = side_resolved(t, &other, IP_CM_PS_TCP, "127.0.0.1");
+    assert_int_equal(side_call(&other, CTL_CM_CONNECT, id, qp.qpn, ""), 0);
+    sides_run(t);
+    side_event(&user, CTL_CM_DISCONNECTED);
+    side_close(&user);
+    side_close(&other);
+    app_close(&app);
+}
+
+/* Nor does a listener name it when it accepts. */
+static void test_accept_by_another(void **state)
+{
+    struct sides *t = *state;
+
+    active.app.session->peer.uid = UID;
+    passive.side->sn->peer.pid++;
+    assert_int_equal(side_call(&t->b, CTL_CM_ACCEPT, passive.id, active.qp.qpn, ""), -EACCES);
+    assert_int_equal(side_call(&t->b, CTL_CM_ACCEPT, passive.id, passive.qp.qpn, ""), 0);
+    active.app.session->peer.uid = 0;
+    sides_run(t);
+    side_event(&t->a, CTL_CM_CONNECT_RESPONSE);
+}
+
+/* The key is enough. */
+static void test_qp_of_another_by_key(void **state)
+{
+    passive.app.session->peer.uid = UID;
+    passive.side->sn->peer.pid++;
+    expect(&passive, to_rts(&passive, CTL_CM_ACCEPT, &passive_steps), 0, 3);
+    passive.app.session->peer.uid = 0;
 }
 
 /* ---- failures of what is posted ---- */
@@ -431,13 +543,18 @@ int main(void)
                                        T(test_step_fails),
                                        T(test_call_fails),
                                        T(test_not_led_wrong_key),
+                                       T(test_qp_of_another),
+                                       T(test_accept_by_another),
+                                       T(test_qp_of_another_by_key),
                                        T(test_posted_accept_fails),
                                        T(test_posted_connect_fails),
                                        L(test_led),
                                        L(test_led_with_ece),
                                        L(test_not_led_wrong_state),
                                        L(test_not_led_destroyed),
-                                       L(test_not_led_number_again)};
+                                       L(test_not_led_number_again),
+                                       L(test_led_in_spite_of_another),
+                                       L(test_not_led_next_time)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

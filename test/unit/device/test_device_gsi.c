@@ -139,6 +139,7 @@ static void send_to_net(struct test *t, uint8_t net, uint8_t n)
                            .port = 1,
                            .vlan = VLAN_NONE,
                            .port_num = 1,
+                           .gid_type = e->type,
                            .sgid_index = (uint8_t)v2_entry(t->d)};
 
     gsi_send(t->d, &path, (const uint8_t[MAD_LEN]){0});
@@ -255,6 +256,7 @@ static void ask(struct device *d, uint64_t transaction)
     struct address_vector av = {.sgid = e->gid,
                                 .dgid = e->gid,
                                 .sgid_index = (uint8_t)v2_entry(d),
+                                .gid_type = e->type,
                                 .vlan = VLAN_NONE,
                                 .hop_limit = 64};
     struct cm_path path;

@@ -93,7 +93,7 @@ static void test_room(void **state)
 {
     struct sides *t = *state;
     struct device *d = t->r->device[0];
-    struct cm_path path = {.port_num = 1, .vlan = VLAN_NONE};
+    struct cm_path path = {.port_num = 1, .vlan = VLAN_NONE, .gid_type = GID_TYPE_ROCE_V2};
 
     while (!d->gids.entry[path.sgid_index].valid ||
            d->gids.entry[path.sgid_index].type != GID_TYPE_ROCE_V2)

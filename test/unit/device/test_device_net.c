@@ -4,8 +4,10 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -686,7 +688,7 @@ static void test_group_without_room(void **state)
     union gid other = gid_of("239.2.0.0");
 
     address_in_vlan(true, 7);
-    for (unsigned i = 0; i < NET_GROUP_MAX - 1; i++) {
+    for (unsigned i = 0; i < NET_GROUP_MAX; i++) { /* in one of the two VLANs */
         other.raw[15] = (uint8_t)i;
         assert_int_equal(net_host_join(h, &other, VLAN_NONE, now), 0);
     }
@@ -695,6 +697,23 @@ static void test_group_without_room(void **state)
     net_host_leave(h, &other, VLAN_NONE, now);
     assert_int_equal(mcast(CTL_ATTACH_MCAST, q), 0);
     assert_int_equal(members(), 2);
+}
+
+/* An interface of the kernel may have any bytes in its name, but JSON has UTF-8 alone. */
+static void test_name_of_an_interface(void **state)
+{
+    json_t *root, *port;
+    char *text;
+
+    strcpy(rnic->device[0]->info.netdev, "\xff\x1b[0m");
+    text = rnic_show(rnic, 0);
+    assert_non_null(text);
+    root = json_loads(text, 0, NULL);
+    port = json_array_get(
+        json_object_get(json_array_get(json_object_get(root, "devices"), 0), "ports"), 0);
+    assert_string_equal(json_string_value(json_object_get(port, "netdev")), "\\xff\\x1b[0m");
+    json_decref(root);
+    free(text);
 }
 
 int main(void)
@@ -720,6 +739,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_port_is_member_while_queue_pairs_are, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups_follow_vlans, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_without_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_name_of_an_interface, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -695,6 +695,47 @@ static void test_link(void **state)
     net_kit_free(k);
 }
 
+/* A duplicate is another host's address until detection has found that it no longer is: until then
+ * the host neither answers for it nor asks from it, and its packets go to the other one. */
+static void test_duplicate_is_detected_again(void **state)
+{
+    struct net_kit *k = net_kit_make(1, &(struct net_host_config){.mtu = 1500, .optimistic = true});
+    struct net_frame ask = net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "10.0.0.2",
+                                   "10.0.0.1"),
+                     claim = net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_other, "10.0.0.1",
+                                     "10.0.0.1"),
+                     answer;
+    struct net_host *h = k->node[0].h;
+
+    net_kit_address(k, 0, "10.0.0.3/24", VLAN_NONE);
+    net_kit_run(k, 20 * SEC);
+    net_kit_detect(k, 0, "10.0.0.1/24", VLAN_NONE);
+    net_kit_rx(k, &claim);
+    assert_int_equal(k->node[0].state, NET_DUPLICATE);
+    for (unsigned i = 0; i < 2; i++) { /* the link flaps twice */
+        net_host_link(h, false, k->now);
+        net_host_link(h, true, k->now);
+    }
+    net_kit_clear(k);
+    net_kit_rx(k, &ask);
+    assert_int_equal(k->sent, 0);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.3", "10.0.0.1", VLAN_NONE), -EINPROGRESS);
+    answer = net_arp(VLAN_NONE, k->node[0].mac, ARP_ANSWER, net_peer, "10.0.0.9", "10.0.0.3");
+    net_kit_rx(k, &answer);
+    net_kit_rx(k, &claim);
+    assert_int_equal(k->node[0].state, NET_DUPLICATE);
+    net_host_link(h, false, k->now);
+    net_host_link(h, true, k->now);
+    net_kit_run(k, 20 * SEC);
+    assert_int_equal(k->node[0].state, NET_PREFERRED);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.3", "10.0.0.1", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, k->node[0].mac, 6);
+    net_kit_clear(k);
+    net_kit_rx(k, &ask);
+    assert_int_equal(k->sent, 1);
+    net_kit_free(k);
+}
+
 /* Detection makes no progress while the link is down. */
 static void test_added_while_down(void **state)
 {
@@ -859,6 +900,7 @@ int main(void)
         cmocka_unit_test(test_quiet_address),
         cmocka_unit_test(test_quiet_address_becomes_ours),
         cmocka_unit_test(test_link),
+        cmocka_unit_test(test_duplicate_is_detected_again),
         cmocka_unit_test(test_added_while_down),
         cmocka_unit_test(test_questions_of_a_tentative_address),
         cmocka_unit_test(test_refused),

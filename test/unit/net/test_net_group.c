@@ -219,7 +219,7 @@ static void test_refused(void **state)
     }
     assert_int_equal(join(k, "239.0.0.1", VLAN_NONE), -ENOSPC);
     assert_int_equal(join(k, "239.0.1.0", VLAN_NONE), 0); /* a second time */
-    assert_int_equal(join(k, "239.0.1.0", 7), -ENOSPC);
+    assert_int_equal(join(k, "239.0.1.0", 7), 0);         /* another VLAN has room of its own */
     /* The host's own groups have slots of their own. */
     for (unsigned i = 1; i < NET_ADDRESS_MAX; i++) {
         snprintf(text, sizeof(text), "fe80::%u/64", i);
@@ -257,6 +257,26 @@ static void test_many(void **state)
         assert_int_equal(records, NET_GROUP_MAX);
         net_kit_free(k);
     }
+}
+
+/* A port joins a group in each of its VLANs: all of them have room for as many groups, and there is
+ * an end to it. */
+static void test_many_in_many_vlans(void **state)
+{
+    struct net_kit *k = net_kit_new(1, false);
+    char text[32];
+
+    for (uint16_t vlan = 1; vlan <= NET_VLAN_MAX; vlan++) {
+        for (unsigned i = 0; i < NET_GROUP_MAX; i++) {
+            snprintf(text, sizeof(text), "239.0.1.%u", i);
+            assert_int_equal(join(k, text, vlan), 0);
+        }
+        assert_int_equal(join(k, "239.0.2.1", vlan), -ENOSPC);
+    }
+    assert_int_equal(join(k, "239.0.1.1", NET_VLAN_MAX + 1), -ENOSPC);
+    assert_int_equal(leave(k, "239.0.1.7", 7), 0);
+    assert_int_equal(join(k, "239.0.2.1", 7), 0);
+    net_kit_free(k);
 }
 
 /* A general query is answered for all groups at one random time within its maximum response time.
@@ -772,6 +792,7 @@ int main(void)
         cmocka_unit_test(test_never_reported),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_many_in_many_vlans),
         cmocka_unit_test(test_general_query),
         cmocka_unit_test(test_delay_is_spread),
         cmocka_unit_test(test_group_query),

@@ -607,6 +607,30 @@ static void test_table_full_of_questions(void **state)
     net_kit_free(k);
 }
 
+/* Questions without an answer leave the known neighbours in the table, also those that were not
+ * asked for lately: when one of these moves, connections to it follow. */
+static void test_questions_leave_neighbours(void **state)
+{
+    struct net_kit *k = net_kit_new(1, false);
+    char text[32];
+
+    net_kit_address(k, 0, "10.0.0.1/16", VLAN_NONE);
+    net_kit_run(k, 20 * SEC);
+    resolve_peer(k, &families[0]);
+    answer(k, &families[0], net_peer, true);
+    net_kit_run(k, 100 * SEC);
+    for (unsigned i = 0; i < 8 * NET_NEIGHBOUR_MAX; i++) { /* some fail, and are free again */
+        assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", numbered(text, 5000 + i), VLAN_NONE),
+                         -EINPROGRESS);
+        net_kit_run(k, MS + (i < NET_NEIGHBOUR_MAX ? 0 : 5 * MS));
+        net_kit_clear(k);
+    }
+    answer(k, &families[0], net_other, false);
+    assert_int_equal(k->node[0].moved, 1);
+    assert_memory_equal(k->node[0].moved_mac, net_other, 6);
+    net_kit_free(k);
+}
+
 /* After the link was down every neighbour is probed again, and a changed MAC is reported. */
 static void test_link(void **state)
 {
@@ -717,6 +741,7 @@ int main(void)
         cmocka_unit_test(test_table_full),
         cmocka_unit_test(test_moved_while_away),
         cmocka_unit_test(test_table_full_of_questions),
+        cmocka_unit_test(test_questions_leave_neighbours),
         cmocka_unit_test(test_link),
         cmocka_unit_test(test_link_down),
         cmocka_unit_test(test_callback_calls),

@@ -73,6 +73,53 @@ static void test_longest_prefix(void **state)
     net_kit_free(k);
 }
 
+/* RFC 1122 3.2.1.3 (g), RFC 4291 2.5.3: addresses of the host itself are behind no router. */
+static void test_loopback_is_not_routed(void **state)
+{
+    struct net_kit *k = router_kit();
+
+    assert_int_equal(route(k, "0.0.0.0", 0, "10.0.0.254", VLAN_NONE), 0);
+    assert_int_equal(route(k, "::", 0, "fe80::ff", VLAN_NONE), 0);
+    check_hop(k, "10.0.0.1", "127.0.0.1", VLAN_NONE, NULL);
+    check_hop(k, "10.0.0.1", "127.9.9.9", VLAN_NONE, NULL);
+    check_hop(k, "fd00::1", "::1", VLAN_NONE, NULL);
+    check_hop(k, "fd00::1", "::2", VLAN_NONE, "fe80::ff");
+    check_hop(k, "10.0.0.1", "128.0.0.1", VLAN_NONE, "10.0.0.254");
+    net_kit_address(k, 0, "127.0.0.5/8", VLAN_NONE); /* a network of them is one, for tests */
+    check_hop(k, "127.0.0.5", "127.9.9.9", VLAN_NONE, "127.9.9.9");
+    net_kit_free(k);
+}
+
+/* A path says how long the prefix is that fits, as of an IPv6 address. */
+static void test_bits_of_a_path(void **state)
+{
+    struct net_kit *k = router_kit();
+    union gid set = gid_of("10.0.0.5");
+    static const struct {
+        const char *src, *dst;
+        uint8_t bits;
+    } cases[] = {
+        {"10.0.0.1", "8.8.8.8", 96},       {"10.0.0.1", "10.1.9.9", 96 + 16},
+        {"10.0.0.1", "10.0.0.5", 96 + 24}, {"10.0.0.1", "10.0.0.9", 128},
+        {"fd00::1", "fd01::1", 0},         {"fd00::1", "fe80::1", 64},
+    };
+
+    assert_int_equal(route(k, "0.0.0.0", 0, "10.0.0.254", VLAN_NONE), 0);
+    assert_int_equal(route(k, "10.1.0.0", 16, "10.0.0.253", VLAN_NONE), 0);
+    assert_int_equal(route(k, "::", 0, "fe80::ff", VLAN_NONE), 0);
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        net_kit_resolve(k, 0, cases[i].src, cases[i].dst, VLAN_NONE);
+        assert_int_equal(net_kit_path.bits, cases[i].bits);
+    }
+    /* A static neighbour is in every VLAN, and says of no network. */
+    assert_int_equal(net_host_add_neighbour(k->node[0].h, &set, VLAN_NONE, net_other), 0);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.5", VLAN_NONE), 0);
+    assert_int_equal(net_kit_path.bits, 96 + 24);
+    assert_int_equal(net_kit_resolve(k, 0, "10.5.0.1", "10.0.0.5", 5), 0);
+    assert_int_equal(net_kit_path.bits, 0);
+    net_kit_free(k);
+}
+
 /* A host with one neighbour: no route is looked up and nothing is asked; its own addresses, static
  * neighbours and path MTUs count all the same. */
 static void test_router_only(void **state)
@@ -91,6 +138,7 @@ static void test_router_only(void **state)
     net_host_learn_pmtu(k->node[0].h, &far, 1280, k->now);
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "198.51.100.7", VLAN_NONE), 0);
     assert_memory_equal(net_kit_path.mac, router, 6);
+    assert_int_equal(net_kit_path.bits, 0);
     assert_int_equal(net_kit_path.mtu, 1280);
     assert_true(gid_eq(&net_kit_path.next_hop, &far));
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.2", VLAN_NONE), 0);
@@ -440,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_longest_prefix),   cmocka_unit_test(test_router_only),
+        cmocka_unit_test(test_bits_of_a_path),   cmocka_unit_test(test_loopback_is_not_routed),
         cmocka_unit_test(test_static_neighbour), cmocka_unit_test(test_special_destinations),
         cmocka_unit_test(test_refused),          cmocka_unit_test(test_gateway_gone),
         cmocka_unit_test(test_each_route),       cmocka_unit_test(test_too_big),
