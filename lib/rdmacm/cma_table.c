@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ids of a connection. Handles and cookies are small numbers in sequence: they spread as they
- * are. */
+/* The ids of a connection. Cookies count up, and handles are in an order of the daemon's that has
+ * no pattern: both spread as they are. */
 #include "cma_table.h"
 
 #include <stddef.h>

@@ -87,23 +87,26 @@ static int create_on(struct cma_channel *ch, struct cma_id **out, void *context,
     if (!err)
         err = channel_revive(ch, &link);
     if (!err) {
-        *out = id_alloc(link, ch, context, ps, type);
+        struct cma_id *id = id_alloc(link, ch, context, ps, type);
+
         link_put(link);
-        err = *out ? create_at_daemon(*out) : -ENOMEM;
-        if (err && *out)
-            id_free(*out);
+        err = id ? create_at_daemon(id) : -ENOMEM;
+        if (!err) {
+            id->sync = own != NULL;
+            *out = id;
+        } else if (id) {
+            id_free(id);
+        }
     }
     if (err && own)
         channel_destroy(own);
-    if (!err)
-        (*out)->sync = own != NULL;
     return err;
 }
 
 int id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
               enum rdma_port_space ps, enum ibv_qp_type type)
 {
-    struct cma_id *out;
+    struct cma_id *out = NULL;
     int err = create_on(channel ? to_channel(channel) : NULL, &out, context, ps, type);
 
     if (err == -ENOENT || err == -ECONNREFUSED)
@@ -294,7 +297,16 @@ int id_take_info(struct cma_id *id, const struct ctl_cm_info *info)
 
 /* ---- migration ---- */
 
-/* The channel that the id leaves gives no more events of it. */
+/* Other threads read requests, whose ids get the listener's channel: event.c. */
+static void set_channel(struct cma_id *id, struct cma_channel *ch)
+{
+    pthread_mutex_lock(&id->link->lock);
+    id->base.channel = &ch->base;
+    pthread_mutex_unlock(&id->link->lock);
+}
+
+/* The channel that the id leaves gives no more events of it. Another thread may get a request by
+ * the new one before the daemon's reply is read here. */
 static int move_to(struct cma_id *id, struct cma_channel *to)
 {
     struct ctl_msg m = {.cm_id = {.id = id->entry.handle, .channel = to->handle}};
@@ -303,11 +315,14 @@ static int move_to(struct cma_id *id, struct cma_channel *to)
 
     if (to->link != id->link)
         return -EIO; /* the channel or the id is one of a daemon that is gone */
+    set_channel(id, to);
     err = link_call(id->link, CTL_CM_MIGRATE, &m);
-    if (err)
+    if (err) {
+        set_channel(id, from);
+        channel_move(to, id, from);
         return err;
+    }
     event_move(id, from, to, m.cm_id.sent);
-    id->base.channel = &to->base;
     channel_move(from, id, to);
     if (id->sync)
         id_drop_event(id);

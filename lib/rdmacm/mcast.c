@@ -82,7 +82,8 @@ static void wait_and_free(struct cma_id *id, struct cma_mcast *mc)
     free(mc);
 }
 
-static int join(struct cma_id *id, const struct sockaddr *addr, uint32_t flags, void *context)
+static int ask_to_join(struct cma_id *id, const struct sockaddr *addr, uint32_t flags,
+                       void *context)
 {
     struct ctl_msg m = {.cm_mcast = {.id = id->entry.handle, .flags = flags}};
     struct cma_mcast *mc;
@@ -107,7 +108,19 @@ static int join(struct cma_id *id, const struct sockaddr *addr, uint32_t flags, 
         return err;
     }
     mc->handle = m.cm_mcast.handle;
-    return id_complete(id);
+    return 0;
+}
+
+/* Another thread may leave the group, or destroy the id, after the event. */
+static int join(struct cma_id *id, const struct sockaddr *addr, uint32_t flags, void *context)
+{
+    bool sync = id->sync;
+    int err;
+
+    id_begin_call(id);
+    err = ask_to_join(id, addr, flags, context);
+    id_end_call(id);
+    return err || !sync ? err : id_complete(id);
 }
 
 EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
@@ -169,6 +182,7 @@ static int leave(struct cma_id *id, const struct sockaddr *addr)
 
     if (!addr || !addr_len(addr))
         return -EINVAL;
+    id_wait_for_calls(id); /* a join's reply has the group's handle */
     l.mc = find_addr(id, addr);
     if (!l.mc)
         return -EADDRNOTAVAIL;

@@ -20,18 +20,13 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *base, struct sockaddr *addr)
     return cma_result(err ? err : id_take_info(id, &m.cm_info));
 }
 
-/* What is found at once comes with the reply, and the program's event is local. After that event
- * another thread may destroy the id. */
-static int resolve(struct cma_id *id, enum ctl_type type, struct ctl_msg *m,
-                   enum rdma_cm_event_type found)
+/* What is found at once comes with the reply, and the program's event is local. */
+static int ask(struct cma_id *id, enum ctl_type type, struct ctl_msg *m,
+               enum rdma_cm_event_type found)
 {
-    struct cma_event *ev;
-    bool sync = id->sync;
+    struct cma_event *ev = event_local(id, found);
     int err;
 
-    if (id->route_told) /* as the daemon says where it knows */
-        return -EINVAL;
-    ev = event_local(id, found);
     if (!ev)
         return -ENOMEM;
     id->routed = id->path_known = false;
@@ -48,6 +43,21 @@ static int resolve(struct cma_id *id, enum ctl_type type, struct ctl_msg *m,
         channel_post(to_channel(id->base.channel), ev);
     else
         free(ev);
+    return err;
+}
+
+/* Another thread may destroy the id after an event of it, which may come before the reply. */
+static int resolve(struct cma_id *id, enum ctl_type type, struct ctl_msg *m,
+                   enum rdma_cm_event_type found)
+{
+    bool sync = id->sync;
+    int err;
+
+    if (id->route_told) /* as the daemon says where it knows */
+        return -EINVAL;
+    id_begin_call(id);
+    err = ask(id, type, m, found);
+    id_end_call(id);
     return err || !sync ? err : id_complete(id);
 }
 
@@ -93,7 +103,12 @@ EXPORT int rdma_listen(struct rdma_cm_id *base, int backlog)
     struct cma_id *id = to_id(base);
     struct ctl_msg m = {
         .cm_id = {.id = id->entry.handle, .backlog = backlog > 0 ? (uint32_t)backlog : 0}};
-    int err = link_call(id->link, CTL_CM_LISTEN, &m);
+    int err;
 
-    return cma_result(err ? err : id_take_info(id, &m.cm_info));
+    id_begin_call(id); /* a request may come before the reply */
+    err = link_call(id->link, CTL_CM_LISTEN, &m);
+    if (!err)
+        err = id_take_info(id, &m.cm_info);
+    id_end_call(id);
+    return cma_result(err);
 }

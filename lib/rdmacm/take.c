@@ -131,10 +131,12 @@ static void take_error(struct cma_event *ev)
         qp_to_error(ev->owner);
 }
 
-/* An address or route that the daemon has found. */
+/* An address or route that the daemon has found. The call that asked for it may not have read its
+ * reply, which says less. */
 static void take_resolved(struct cma_event *ev, const struct ctl_cm_info *info,
                           enum rdma_cm_event_type failure)
 {
+    id_wait_for_calls(ev->owner);
     ev->event.status = id_take_info(ev->owner, info);
     ev->owner->routed = !ev->event.status && failure == RDMA_CM_EVENT_ROUTE_ERROR;
     if (ev->owner->routed)

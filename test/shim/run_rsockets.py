@@ -87,6 +87,22 @@ def daemon_ends(build, folder, listening):
         daemon.stop()
 
 
+def without_confirmation(build, folder, program):
+    """The first connection's RTU is lost: it is the third message, after REQ and REP."""
+    daemon = kit.Daemon(build, folder, "lossy", configuration="""[port.0]
+device = loopback
+icrc = always
+fault = drop rx opcode UD_SEND_ONLY qp 1 nth 3 count 1
+""")
+    try:
+        own_tests(daemon, program)
+        counts = {row["counter"]: row for row in daemon.show("cm")}
+        if counts["RTU"]["received"] or not counts["REJ"]["received"]:
+            raise kit.Failure(f"{counts['RTU']}, {counts['REJ']}")
+    finally:
+        daemon.stop()
+
+
 POINTS = (
     ("rstream, its series", latency_and_bandwidth),
     ("rstream, blocking, verified", stream("rstream", "-T b -T v -S 5000 -I 100 -C 10")),
@@ -147,6 +163,8 @@ def main():
     tests = {os.path.basename(test): test for test in arguments.tests}
     own = [(name, lambda test=test: own_tests(daemon, test)) for name, test in tests.items()]
     own.append(("test_rsocket_limit, without memory", lambda: without_memory(daemon, tests["test_rsocket_limit"])))
+    own.append(("test_rsocket_end, without an RTU",
+                lambda: without_confirmation(build, folder, tests["test_rsocket_end"])))
     points = own + points + [
         ("nothing is left", lambda: left_over(daemon)),
         ("a stream whose daemon ends", lambda: daemon_ends(build, folder, listening)),

@@ -49,17 +49,25 @@ static void leave_socket(void *arg)
 }
 
 /* Returns 0, or ETIMEDOUT. */
-static int await_turn(struct rsocket *rs, struct rs_turn *t, int64_t until)
+static int sleep_until_left(struct rsocket *rs, struct rs_turn *t, int64_t until)
 {
     const struct timespec at = {until / (int64_t)NS_PER_SEC, until % (int64_t)NS_PER_SEC};
     int err = 0;
 
-    pthread_cleanup_push(leave_socket, rs);
-    pthread_setcancelstate(sleep_state, NULL);
     while (t->taken && !err)
         err = until == RS_FOREVER
                   ? pthread_cond_wait(&t->left, &rs->lock)
                   : pthread_cond_clockwait(&t->left, &rs->lock, CLOCK_MONOTONIC, &at);
+    return err;
+}
+
+static int await_turn(struct rsocket *rs, struct rs_turn *t, int64_t until)
+{
+    int err;
+
+    pthread_cleanup_push(leave_socket, rs);
+    pthread_setcancelstate(sleep_state, NULL);
+    err = sleep_until_left(rs, t, until);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     pthread_cleanup_pop(0);
     return t->taken ? err : 0;

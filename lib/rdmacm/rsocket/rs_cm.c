@@ -139,6 +139,13 @@ static int not_connected(const struct rs_stream *s, int err)
     return s->state == RS_ACCEPTING ? -ECONNRESET : -err;
 }
 
+/* The status is the reason that the peer gave. A peer that has ended a connection before our
+ * confirmation came, which was lost, rejects it in place of disconnecting. */
+static int rejected(struct rs_stream *s)
+{
+    return s->state == RS_CONNECTED ? disconnected(s) : not_connected(s, ECONNREFUSED);
+}
+
 static int act(struct rs_stream *s, const struct news *n)
 {
     switch (n->event) {
@@ -155,8 +162,8 @@ static int act(struct rs_stream *s, const struct news *n)
         return established(s, n);
     case RDMA_CM_EVENT_UNREACHABLE:
         return not_connected(s, errno_of(n->status, ETIMEDOUT));
-    case RDMA_CM_EVENT_REJECTED: /* the status is the reason that the peer gave */
-        return not_connected(s, ECONNREFUSED);
+    case RDMA_CM_EVENT_REJECTED:
+        return rejected(s);
     case RDMA_CM_EVENT_CONNECT_ERROR:
         return not_connected(s, errno_of(n->status, ECONNABORTED));
     case RDMA_CM_EVENT_DISCONNECTED:

@@ -191,16 +191,15 @@ void rs_stream_unmap_all(struct rs_stream *s);
 int rs_send_turn(struct rsocket *rs, bool nonblocking);
 /* Until more can be sent, or it is known that it cannot. */
 int rs_send_wait(struct rs_stream *s, bool nonblocking, int64_t deadline);
-/*
- * Releases the lock while bytes are copied: takes room from the send ring, or for few
- * bytes uses the array small; fills sge and returns their number, or a negative errno.
- */
+/* Bytes of a program that are about to be sent. */
 struct rs_staged {
-    struct ibv_sge sge[2];
+    struct ibv_sge sge[2]; /* n of them */
     int n, flags;
     uint32_t ring; /* bytes of the send ring */
     uint8_t small[RS_INLINE_MAX];
 };
+/* Copies n bytes behind the first `skip` of iov to the send ring, or few to `small`, and fills in
+ * st. There is room for them. The lock is released while they are copied. */
 void rs_stage(struct rs_stream *s, struct rs_staged *st, const struct iovec *iov, size_t skip,
               uint32_t n);
 /* How many of left bytes can be staged now; 0: none. */

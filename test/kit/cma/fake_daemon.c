@@ -38,6 +38,9 @@ static struct {
     unsigned calls[MAX_TYPES];
     struct ctl_msg last[MAX_TYPES];
     int fail[MAX_TYPES];
+    pthread_cond_t delay;
+    uint32_t delayed; /* the type whose next reply waits, or 0 */
+    bool waits;       /* and it does */
     bool lost_device, at_once;
     bool hold;
     int held_on; /* the socket, while there is something in `held` */
@@ -178,6 +181,18 @@ static int serve(struct ctl_msg *m, int *fd)
     }
 }
 
+/* With the lock. */
+static void wait_with(const struct ctl_msg *m)
+{
+    if (!fake.delayed || m->type != fake.delayed)
+        return;
+    fake.waits = true;
+    pthread_cond_broadcast(&fake.delay);
+    while (fake.delayed)
+        pthread_cond_wait(&fake.delay, &fake.lock);
+    fake.waits = false;
+}
+
 static void answer(int sock, struct ctl_msg *m)
 {
     int fd = -1;
@@ -190,6 +205,7 @@ static void answer(int sock, struct ctl_msg *m)
     fake.fail[m->type] = 0;
     if (!m->status)
         m->status = serve(m, &fd);
+    wait_with(m);
     if (m->seq)
         ctl_send(sock, m, &fd, fd >= 0, 0);
     if (fd >= 0)
@@ -268,6 +284,7 @@ void fake_daemon_start(void)
 
     memset(&fake, 0, sizeof(fake));
     pthread_mutex_init(&fake.lock, NULL);
+    pthread_cond_init(&fake.delay, NULL);
     memset(fake.sock, 0xff, sizeof(fake.sock));
     strcpy(fake.folder, "/tmp/uroce-fake-XXXXXX");
     assert_non_null(mkdtemp(fake.folder));
@@ -328,6 +345,27 @@ void fake_daemon_fail(enum ctl_type type, int status)
     pthread_mutex_lock(&fake.lock);
     fake.fail[type] = status;
     pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_daemon_delay(enum ctl_type type)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.delayed = type;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_daemon_await(void)
+{
+    pthread_mutex_lock(&fake.lock);
+    while (!fake.waits)
+        pthread_cond_wait(&fake.delay, &fake.lock);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_daemon_reply(void)
+{
+    fake_daemon_delay(0);
+    pthread_cond_broadcast(&fake.delay);
 }
 
 unsigned fake_daemon_ids(void)

@@ -25,6 +25,10 @@ void fake_daemon_hold(bool hold);
 unsigned fake_daemon_calls(enum ctl_type type, struct ctl_msg *last);
 /* What the next request of a type is answered with, instead of 0. */
 void fake_daemon_fail(enum ctl_type type, int status);
+/* The reply to the next request of a type waits; until the request is there and done; until now. */
+void fake_daemon_delay(enum ctl_type type);
+void fake_daemon_await(void);
+void fake_daemon_reply(void);
 /* The next event names a device that does not exist any more. */
 void fake_daemon_lose_device(void);
 /* Whether addresses and routes are found at once. Not from the start. */

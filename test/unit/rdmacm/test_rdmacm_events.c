@@ -105,7 +105,6 @@ static void test_in_order(void **state)
     assert_false(is_readable(channel));
 }
 
-/* Programs negate it: the least integer has no negative. */
 /* More events than one read takes: the descriptor is readable while there is one. */
 static void test_many(void **state)
 {
@@ -142,6 +141,7 @@ static void test_in_halves(void **state)
 
 static void test_status_is_errno(void **state)
 {
+    /* Programs negate it: the least integer has no negative. */
     give(id, RDMA_CM_EVENT_UNREACHABLE, INT32_MIN);
     expect(channel, RDMA_CM_EVENT_UNREACHABLE, -CTL_ERRNO_MAX, NULL);
 }
