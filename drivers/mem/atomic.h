@@ -13,11 +13,11 @@
 
 #include <pthread.h>
 
-#include "mem.h"
+#include "mem_heat.h"
 
 /* A backend's `atomic` (mem.h) by means of its copy_in and copy_out, under the lock. Any worker. */
-int mem_copied_atomic(const struct mem_backend *backend, void *space, pthread_mutex_t *lock,
-                      struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
-                      uint64_t swap_add, uint64_t compare, uint64_t *old);
+int mem_copied_atomic(const struct mem_backend *backend, void *space, struct mem_heat *heat,
+                      pthread_mutex_t *lock, struct mem_region *mr, uint64_t addr,
+                      enum mem_atomic_op op, uint64_t swap_add, uint64_t compare, uint64_t *old);
 
 #endif

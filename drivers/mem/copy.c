@@ -84,8 +84,8 @@ static int copy_atomic(void *arg, struct mem_region *mr, uint64_t addr, enum mem
 {
     struct mem_copy_space *space = arg;
 
-    return mem_copied_atomic(&mem_copy_backend, space, &space->life.atomics, mr, addr, op, swap_add,
-                             compare, old);
+    return mem_copied_atomic(&mem_copy_backend, space, &space->heat, &space->life.atomics, mr,
+                             addr, op, swap_add, compare, old);
 }
 
 static void hold_space(void *arg)

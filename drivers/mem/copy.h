@@ -19,7 +19,7 @@
 #include "freeze.h"
 #include "heat.h"
 #include "life.h"
-#include "mem.h"
+#include "mem_heat.h"
 
 /* One application: the `space` of its regions. Shared by all workers. */
 struct mem_copy_space {

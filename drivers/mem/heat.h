@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Notifying an application of its hot regions (struct mem_heat). */
-#ifndef UROCE_MEM_HEAT_H
-#define UROCE_MEM_HEAT_H
+#ifndef UROCE_HEAT_H
+#define UROCE_HEAT_H
 
 #include "common.h"
-#include "mem.h"
+#include "mem_heat.h"
 
 /* Wakes the application's thread that waits at word, which is in shared memory. */
 void mem_heat_wake(_Atomic uint32_t *word);

@@ -27,7 +27,7 @@
 #include "freeze.h"
 #include "heat.h"
 #include "life.h"
-#include "mem.h"
+#include "mem_heat.h"
 
 /* The memory of one application: the `space` of its regions. Shared by all workers. */
 struct mem_pinned_space {

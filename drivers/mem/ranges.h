@@ -8,7 +8,8 @@
 
 #include "freeze.h"
 #include "heat.h"
-#include "mem.h"
+#include "mem_call.h"
+#include "mem_heat.h"
 
 #define RANGES_MAX MEM_BATCH_MAX /* of one call; the kernel's limit is 1024 */
 
@@ -74,8 +75,8 @@ static inline void ranges_transfer(void *space, struct mem_freeze *freeze, struc
 {
     uint64_t skip = 0;
 
+    mem_heat_count(heat, io, n); /* before anything waits: the regions may go then */
     mem_freeze_wait(freeze);
-    mem_heat_count(heat, io, n);
     while (n) {
         unsigned done = n;
         ssize_t moved = call(space, io, &done, skip, out);

@@ -34,12 +34,13 @@ static bool is_watched_for_races(void)
 #endif
 }
 
-/* valgrind runs one thread at a time, and would never return to the one that moves the pages. */
 #ifdef UROCE_FUZZ
 /* The fuzz target moves mappings of its own alone, in which a sanitizer tracks nothing. */
 extern const bool adopt_is_fuzzed __attribute__((weak));
 #endif
 
+/* By valgrind, which runs one thread at a time, and would never return to the one that moves the
+ * pages; or by a sanitizer. */
 static bool is_memory_watched(void)
 {
     const char *preload = getenv("LD_PRELOAD");

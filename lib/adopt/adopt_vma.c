@@ -24,17 +24,17 @@ struct procmap_query {
 #define ADDRESSES_END          (UINT64_C(1) << 56)
 
 /* Repeats the query while a signal interrupts it. */
-static long query_maps(struct procmap_query *q)
+static long query_maps(int maps, struct procmap_query *q)
 {
     long ret;
 
     do
-        ret = raw_ioctl(adopt.maps, PROCMAP_QUERY, q);
+        ret = raw_ioctl(maps, PROCMAP_QUERY, q);
     while (ret == -EINTR);
     return ret;
 }
 
-static long query_vma(uint64_t addr, unsigned flags, struct vma *v)
+static long query_vma(int maps, uint64_t addr, unsigned flags, struct vma *v)
 {
     struct procmap_query q = {.size = sizeof(q),
                               .query_flags = QUERY_COVERING_OR_NEXT | flags,
@@ -44,11 +44,11 @@ static long query_vma(uint64_t addr, unsigned flags, struct vma *v)
     long ret;
 
     memset(v, 0, sizeof(*v));
-    ret = query_maps(&q);
+    ret = query_maps(maps, &q);
     if (ret == -ENAMETOOLONG) { /* no mapping that lib/adopt looks for has such a name */
         q.vma_name_size = 0;
         q.vma_name_addr = 0;
-        ret = query_maps(&q);
+        ret = query_maps(maps, &q);
         v->name[0] = '/';
     }
     if (ret)
@@ -183,10 +183,26 @@ static bool kernel_answered(long ret)
     return !adopt.text_maps && ret != -EBADF;
 }
 
+/* Also where this process adopts nothing, or the program has closed the descriptor. */
+static long query_or_open(uint64_t addr, struct vma *v)
+{
+    long ret = query_vma(adopt.maps, addr, 0, v);
+    int fd;
+
+    if (ret != -EBADF)
+        return ret;
+    fd = (int)raw_open("/proc/self/maps", O_RDONLY);
+    if (fd < 0)
+        return ret;
+    ret = query_vma(fd, addr, 0, v);
+    raw_close(fd);
+    return ret;
+}
+
 int vma_find(uint64_t addr, struct vma *v)
 {
     if (!adopt.text_maps) {
-        long ret = query_vma(addr, 0, v);
+        long ret = query_or_open(addr, v);
 
         if (kernel_answered(ret))
             return (int)ret;
@@ -199,7 +215,7 @@ int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
     struct vma v = {0};
 
     while (!adopt.text_maps) {
-        long ret = query_vma(v.end, QUERY_FILE_BACKED, &v);
+        long ret = query_vma(adopt.maps, v.end, QUERY_FILE_BACKED, &v);
 
         if (!kernel_answered(ret))
             break;
@@ -230,6 +246,13 @@ unsigned vma_count(void)
 bool vma_is_heap(const struct vma *v)
 {
     return !strcmp(v->name, "[heap]");
+}
+
+bool vma_is_memfd(const struct vma *v)
+{
+    static const char name[] = "/memfd:";
+
+    return v->ino && !strncmp(v->name, name, sizeof(name) - 1);
 }
 
 bool vma_is_adopted(const struct vma *v)

@@ -11,7 +11,7 @@ struct vma {
     uint32_t major_dev, minor_dev;
     uint64_t page; /* size in bytes; 0: unknown */
     bool r, w, x, shared;
-    char name[96];
+    char name[272]; /* a memfd has up to 249 characters of its own */
 };
 
 /* The mapping that contains addr, or else the next one: 0, -ENOENT, or another negative errno. */
@@ -25,6 +25,8 @@ int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg);
 unsigned vma_count(void);
 
 bool vma_is_heap(const struct vma *v);
+/* Whether v maps a memfd, the program's own or one of lib/adopt. */
+bool vma_is_memfd(const struct vma *v);
 /* Whether v maps a memfd of lib/adopt, of this process or of one that it was forked from. */
 bool vma_is_adopted(const struct vma *v);
 int vma_prot(const struct vma *v);

@@ -320,9 +320,9 @@ static long move_window_out(struct window *w, bool in_memfd)
             err = -EAGAIN;
         if (!err)
             err = copy_window((uint64_t)copy, w, in_memfd);
+        if (!err && w->prot != (PROT_READ | PROT_WRITE))
+            err = RAW(mprotect, copy, w->len, w->prot, 0, 0, 0);
         if (!err) {
-            if (w->prot != (PROT_READ | PROT_WRITE))
-                RAW(mprotect, copy, w->len, w->prot, 0, 0, 0);
             err = RAW(mremap, copy, w->len, w->len, MREMAP_MAYMOVE | MREMAP_FIXED, w->start, 0);
             err = err == (long)w->start ? 0 : err;
         }
@@ -336,7 +336,14 @@ static long move_window_out(struct window *w, bool in_memfd)
     return err;
 }
 
-int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v)
+/* Whether mlock holds for the mapping with this page: the kernel then takes no advice to reclaim
+ * the page, which is otherwise harmless. */
+static bool is_locked(uint64_t start)
+{
+    return raw_madvise(start, adopt.page, MADV_COLD) == -EINVAL;
+}
+
+static int move_windows_out(uint64_t *start, uint64_t end, const struct vma *v)
 {
     bool guarded = adopt_is_copied(*start, end);
     struct window w = {.prot = vma_prot(v)};
@@ -361,11 +368,27 @@ int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v)
     return (int)err;
 }
 
+int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v)
+{
+    bool locked = *start < end && is_locked(*start);
+    uint64_t from = *start;
+    int err = move_windows_out(start, end, v);
+
+    if (locked && *start > from)
+        RAW(mlock, from, *start - from, 0, 0, 0, 0);
+    return err;
+}
+
+/* A locked view is not populated: that would copy all pages at a fork. Those that are touched are
+ * locked. */
 int adopt_make_view(uint64_t start, uint64_t end, const struct vma *v)
 {
+    bool locked = start < end && is_locked(start);
     long ret = raw_mmap(start, end - start, vma_prot(v), MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
                         adopt.memfd, v->offset + (start - v->start));
 
+    if (locked && ret == (long)start)
+        RAW(mlock2, start, end - start, MLOCK_ONFAULT, 0, 0, 0);
     return ret == (long)start ? 0 : (int)ret;
 }
 

@@ -21,7 +21,7 @@
 
 #include "common.h"
 #include "frame.h"
-#include "mem.h"
+#include "mem_call.h"
 
 struct worker;
 struct worker_port;

@@ -253,6 +253,11 @@ static void on_wq_event(void *arg, struct wq *wq, enum qp_event event)
     report_async(w, dw->ctx, (uint64_t)dw->resets << 32 | dw->uidx, event);
 }
 
+static void on_wq_charge(void *arg, struct wq *wq, uint64_t cost)
+{
+    worker_charge(((const struct dp_wq *)wq_owner(wq))->ctx, cost);
+}
+
 void worker_fail_qp(struct worker_port *p, struct dp_qp *dq, ns_t now)
 {
     struct qp_attr attr;
@@ -323,6 +328,7 @@ struct engine_host worker_host(struct worker_port *port)
                                .async_event = on_async_event,
                                .srq_event = on_srq_event,
                                .wq_event = on_wq_event,
+                               .wq_charge = on_wq_charge,
                                .punt = on_punt,
                                .gsi = on_gsi,
                                .forward = on_forward,

@@ -17,7 +17,7 @@
 #include "event_loop.h"
 #include "gid.h"
 #include "inject.h"
-#include "mem.h"
+#include "mem_heat.h"
 #include "net_host.h"
 #include "pktio.h"
 #include "qos.h"

@@ -4,6 +4,7 @@
 #define UROCE_LAB_INTERNAL_H
 
 #include "lab.h"
+#include "mr_table.h"
 #include "site_inject.h"
 
 /* Engines' clocks begin later than the network's, at a time that is no special value. */

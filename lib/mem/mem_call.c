@@ -34,6 +34,8 @@ bool mem_call_own(struct mem_call *c)
 {
     size_t total = 0, at = 0;
 
+    if (c->own)
+        return true;
     for (unsigned i = 0; i < c->n; i++)
         total += is_long(c, i) ? c->io[i].len : 0;
     c->own = total ? malloc(total) : NULL;
@@ -108,6 +110,13 @@ static void tell_late(struct mem_io *io, const struct mem_call *c)
             (struct mem_io){.window = c->io[i].window, .tag = c->io[i].tag, .status = -EINPROGRESS};
 }
 
+/* It is not made. */
+static void fail_call(struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        io[i].status = -ENOMEM;
+}
+
 /* A call is made for a part of the transfers: they are collected elsewhere. */
 static void move_out(struct mem_batch *b)
 {
@@ -126,6 +135,10 @@ void mem_call_through(struct mem_batch *b, unsigned first, unsigned n, bool out)
     if (b->io == b->own)
         memcpy(c->io, b->io + first, n * sizeof(*c->io));
     keep_small(c);
+    if (unlikely(b->bytes_leave) && !mem_call_own(c)) {
+        fail_call(b->io + first, n);
+        return;
+    }
     if (unlikely(!b->caller->run(b->caller))) {
         b->io = b->own;
         tell_late(b->io + first, c);

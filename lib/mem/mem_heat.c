@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which copied regions are used often enough to be worth mapping: see mem.h. */
+#include "mem_heat.h"
 #include "common.h"
-#include "mem.h"
 
 static void list_hot_region(struct mem_heat *h, struct mem_region *mr)
 {

@@ -4,11 +4,14 @@
 #define UROCE_MEM_INTERNAL_H
 
 #include "common.h"
-#include "mem.h"
+#include "mem_batch.h"
 
 /* Keeps a window unchanged until window_release. False: it is being changed, and has no valid key
  * until that is done. Any thread. */
 bool window_hold(struct mem_region *w);
+
+/* Before a region leaves the table: mr_find_direct goes on finding it. */
+void mr_leave(struct mr_table *t, struct mem_region *mr);
 
 /* mr_check for a region that was looked up; NULL: the key was not found. */
 enum mr_fault region_check(const struct mem_region *mr, uint32_t pd, uint64_t va, uint64_t len,

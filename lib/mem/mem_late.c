@@ -2,7 +2,7 @@
 /* Calls whose caller did not wait for their end, counted for their space and their regions. */
 #include <stdlib.h>
 
-#include "mem.h"
+#include "mem_call.h"
 
 struct mem_late {
     _Atomic unsigned refs;  /* the region's, and those of its late calls */

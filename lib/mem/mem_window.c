@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "mem_internal.h"
+#include "mem_window.h"
 
 #define REMOTE_CHANGES (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
 #define REMOTE_RIGHTS  (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "mem_internal.h"
+#include "mr_about.h"
 
 /* A search takes a tenth of a millisecond at most: no peer can keep a worker busy by it. */
 #define SLOTS_LOOKED_AT   65536u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The keys that were removed lately: see mem.h. */
-#include "mem.h"
+#include "mr_table.h"
 
 void mr_note_removal(struct mr_table *t, const struct mem_region *mr, uint64_t now)
 {

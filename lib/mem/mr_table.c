@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "mem.h"
+#include "mem_internal.h"
 #include "permute.h"
 
 #define ID_BITS   24 /* of (generation, slot), and of its permutation in the key */
@@ -76,6 +76,7 @@ void mr_replace(struct mr_table *t, struct mem_region *old, struct mem_region *m
 
     atomic_store_explicit(&mr->key, key, memory_order_relaxed);
     mr->bound = old->bound;
+    mr_leave(t, old);
     atomic_store_explicit(&t->region[slot_of(t, key)], mr, memory_order_release);
     atomic_fetch_add_explicit(&t->removals, 1, memory_order_release); /* of what hints lead to */
 }
@@ -87,6 +88,7 @@ void mr_remove(struct mr_table *t, struct mem_region *mr)
 
     if (atomic_load_explicit(&t->region[slot], memory_order_relaxed) != mr)
         return;
+    mr_leave(t, mr);
     atomic_store_explicit(&t->region[slot], NULL, memory_order_release);
     atomic_fetch_add_explicit(&t->removals, 1, memory_order_release);
     t->generation[slot]++;

@@ -79,8 +79,8 @@ int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool soli
 
 /**
  * cq_post for a caller that has many successful completions in a row for one lane: begin, then for
- * each one next (or entry) and give, then end. Nothing else is posted into the lane between begin
- * and end.
+ * each one next (or entry) and give (or keep), then end. Nothing else is posted into the lane
+ * between begin and end.
  */
 struct cq_batch {
     struct cqe *entry;
@@ -135,6 +135,28 @@ static inline struct cqe *cq_batch_next(const struct cq_batch *r)
 static inline void cq_batch_give(struct cq_batch *r, struct cqe *e)
 {
     atomic_store_explicit(&e->seq, ++r->prod, memory_order_release);
+}
+
+/**
+ * Keep a CQE, which cq_batch_give_kept() gives to the application. The lane's worker.
+ *
+ * @param r  The batch.
+ */
+static inline void cq_batch_keep(struct cq_batch *r)
+{
+    r->prod++;
+}
+
+/**
+ * Give the last CQEs, which were kept, to the application. The lane's worker.
+ *
+ * @param r  The batch.
+ * @param n  How many.
+ */
+static inline void cq_batch_give_kept(const struct cq_batch *r, uint32_t n)
+{
+    for (uint32_t i = r->prod - n; i != r->prod; i++)
+        atomic_store_explicit(&r->entry[i & r->mask].seq, i + 1, memory_order_release);
 }
 
 /**

@@ -19,10 +19,13 @@
 #include "frame.h"
 #include "incident.h"
 #include "latency.h"
-#include "mem.h"
+#include "mem_call.h"
+#include "mr_table.h"
 #include "qos.h"
 #include "queue_pair.h"
 #include "share.h"
+#include "shared_receive_queue.h"
+#include "tables.h"
 #include "trace.h"
 
 struct wq;
@@ -74,6 +77,8 @@ struct engine_host {
     struct mem_caller *mem_caller;
     /** QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
     void (*wq_event)(void *ctx, struct wq *wq, enum qp_event event);
+    /** A work queue that belongs to no queue pair has cost so much (share.h). May be NULL. */
+    void (*wq_charge)(void *ctx, struct wq *wq, uint64_t cost);
     /** Messages of the peer have changed memory of qp's program, or will have when what was put off
      * is done: wake a poller that blocks. Not for each message: once for a batch. May be NULL. */
     void (*mem_written)(void *ctx, struct qp *qp);
@@ -81,253 +86,6 @@ struct engine_host {
      * engine_charge_faults(); may be NULL where that is not called. */
     ns_t (*fault_time)(void *ctx);
 };
-
-/* ---- tables, shared by the engines of a device ---- */
-
-#define QPN_NONE       0u /**< no queue pair's: RoCE has no subnet management (A16.6.2) */
-#define QPN_GSI        1u /**< the host's: engine_host.gsi */
-#define QPN_FIRST      0x10u
-#define QP_TABLE_SLOTS (1u << 17)
-
-/**
- * Queue pairs by number. The control thread writes, workers read. A removed queue pair is freed
- * after the workers' next quiet point.
- */
-struct qp_table;
-
-/**
- * Create an empty table. Control thread.
- *
- * @param secret  Random numbers that order the numbers given; copied. NULL or zeros: they count up.
- * @return  The table; NULL: out of memory.
- */
-struct qp_table *qp_table_create(const uint64_t secret[2]);
-
-/**
- * Free a table that is empty. Control thread.
- *
- * @param t  The table.
- */
-void qp_table_destroy(struct qp_table *t);
-/**
- * Give the next queue pair this number, if it is free; else nothing changes. For replaying recorded
- * traffic. Control thread.
- *
- * @param t  The table.
- * @param qpn  The number.
- */
-void qp_table_prefer(struct qp_table *t, uint32_t qpn);
-/**
- * The queue pair of a number. Any thread.
- *
- * @param t  The table.
- * @param qpn  Any number.
- * @return  The queue pair, valid until the worker's next quiet point; NULL: there is none.
- */
-struct qp *qp_table_lookup(const struct qp_table *t, uint32_t qpn);
-
-/**
- * Begin to fetch what qp_table_lookup() reads into the cache. Any thread. Does not wait.
- *
- * @param t  The table.
- * @param qpn  A number from the outside.
- */
-void qp_table_fetch(const struct qp_table *t, uint32_t qpn);
-
-/** Shared receive queues by number (XRC packets name them). */
-#define SRQ_TABLE_SLOTS (1u << 16)
-
-/** Shared receive queues by number (XRC packets name them). */
-struct srq_table;
-
-/**
- * Create an empty table. Control thread.
- *
- * @param secret  Random numbers that order the numbers given; copied. NULL or zeros: they count up.
- * @return  The table; NULL: out of memory.
- */
-struct srq_table *srq_table_create(const uint64_t secret[2]);
-
-/**
- * Free a table that is empty. Control thread.
- *
- * @param t  The table.
- */
-void srq_table_destroy(struct srq_table *t);
-
-/**
- * The shared receive queue of a number. Any thread.
- *
- * @param t  The table.
- * @param srqn  Any number.
- * @return  The queue, valid until the worker's next quiet point; NULL: there is none.
- */
-struct srq *srq_table_lookup(const struct srq_table *t, uint32_t srqn);
-
-/** Address handles by number (UD work requests name them). */
-#define AH_TABLE_SLOTS (1u << 16)
-
-/** Address handles by number (UD work requests name them). */
-struct ah_table;
-
-/**
- * Create an empty table. Control thread.
- *
- * @param secret  Random numbers that order the numbers given; copied. NULL or zeros: they count up.
- * @return  The table; NULL: out of memory.
- */
-struct ah_table *ah_table_create(const uint64_t secret[2]);
-
-/**
- * Free a table that is empty. Control thread.
- *
- * @param t  The table.
- */
-void ah_table_destroy(struct ah_table *t);
-
-/**
- * Create an address handle. Control thread.
- *
- * @param t  The table that gets it.
- * @param pd  Its protection domain.
- * @param av  Where its packets go; copied.
- * @param rate  All datagrams to there leave at this rate at most, of all queue pairs together: bits
- *     per second from the Ethernet header on; 0: at any.
- * @param err  Set when the result is NULL.
- * @return  The handle; NULL and -ENOMEM, -ENOSPC (no number is free) or -EINVAL (as
- *     encap_template_make).
- */
-struct address_handle *address_handle_create(struct ah_table *t, uint32_t pd,
-                                             const struct address_vector *av, uint64_t rate,
-                                             int *err);
-/**
- * Take a handle out of its table: work requests no longer find it. Control thread.
- *
- * @param t  The table.
- * @param ah  The handle, freed after the workers' next quiet point.
- */
-void address_handle_unpublish(struct ah_table *t, struct address_handle *ah);
-
-/**
- * Free a handle that was unpublished. Control thread, after the workers' quiet point.
- *
- * @param ah  The handle.
- */
-void address_handle_free(struct address_handle *ah);
-
-/**
- * The number by which work requests name a handle. Any thread.
- *
- * @param ah  The handle.
- * @return  Its number.
- */
-uint32_t address_handle_number(const struct address_handle *ah);
-
-/**
- * Where a handle's packets go. Any thread.
- *
- * @param ah  The handle.
- * @return  Its address vector, as long as the handle.
- */
-const struct address_vector *address_handle_vector(const struct address_handle *ah);
-/**
- * Send later packets of a handle to another MAC. The worker that sends by it.
- *
- * @param ah  The handle.
- * @param mac  The new destination.
- */
-void address_handle_redirect(struct address_handle *ah, const uint8_t mac[6]);
-
-/* ---- shared receive queues ---- */
-
-/** What a shared receive queue is created with. */
-struct srq_init {
-    struct work_queue wq; /**< private end over the application's segment */
-    _Atomic uint32_t
-        *taken; /**< there: entries taken, so that the application knows what is free */
-    uint32_t pd;
-    bool xrc; /**< XRC: its own CQ and domain */
-    uint32_t xrcd;
-    struct comp_queue *cq;
-    void *owner;
-};
-
-/**
- * Create a shared receive queue. Control thread.
- *
- * @param t  The table that gets it.
- * @param init  Copied; what it points to must outlive the queue.
- * @param err  Set when the result is NULL.
- * @return  The queue; NULL and -ENOMEM or -ENOSPC (no number is free).
- */
-struct srq *srq_create(struct srq_table *t, const struct srq_init *init, int *err);
-
-/**
- * Take a queue out of its table. Control thread.
- *
- * @param srq  The queue.
- */
-void srq_unpublish(struct srq *srq);
-/**
- * Free a queue that was unpublished and that no queue pair uses. Control thread, after the workers'
- * quiet point.
- *
- * @param srq  The queue.
- */
-void srq_free(struct srq *srq);
-
-/**
- * The number of a queue. Any thread.
- *
- * @param srq  The queue.
- * @return  Its number.
- */
-uint32_t srq_number(const struct srq *srq);
-
-/**
- * The owner that a queue was created with. Any thread.
- *
- * @param srq  The queue.
- * @return  srq_init.owner.
- */
-void *srq_owner(const struct srq *srq);
-/**
- * How many WQEs wait. Any thread.
- *
- * @param srq  The queue.
- * @return  WQEs that the application posted and no queue pair took.
- */
-uint32_t srq_waiting(struct srq *srq);
-/**
- * Arm the limit: one event when fewer WQEs wait (10.2.9.3). Any thread.
- *
- * @param srq  The queue.
- * @param limit  WQEs; 0 disarms.
- * @return  True when fewer wait already: the caller raises the event, and the limit is disarmed.
- */
-bool srq_set_limit(struct srq *srq, uint32_t limit);
-
-/**
- * The limit that is armed. Any thread.
- *
- * @param srq  The queue.
- * @return  WQEs; 0: none is armed.
- */
-uint32_t srq_limit(struct srq *srq);
-/**
- * Go over to another ring, which holds the waiting WQEs at the same indices. Any thread; the
- * application posts nothing until it returns.
- *
- * @param srq  The queue.
- * @param wq  The private end over the new ring; copied.
- * @param taken  The new segment's count of WQEs that were taken.
- * @param copy  Moves the WQEs first to end - 1; called under the queue's lock.
- * @param ctx  copy's first argument.
- */
-void srq_move(struct srq *srq, const struct work_queue *wq, _Atomic uint32_t *taken,
-              void (*copy)(void *ctx, uint32_t first, uint32_t end), void *ctx);
-
-/* ---- engine ---- */
 
 /** Congestion notification on a port (A17.9). Zeroed: packets do not say that they may be marked,
  * and marks of the network are counted only. */
@@ -367,8 +125,8 @@ struct engine_config {
     uint32_t repath;
     /** Queue pairs, at most ENGINE_REORDER_MAX at a time, whose responder keeps what arrives behind
      * a gap, 128 packets each (512 if their peers have agreed, engine_qp_agree()), until the gap is
-     * filled; 0: none does, all of that is dropped, and
-     * requesters do not hold back at their first NAK to find out whether their peers keep. */
+     * filled; 0: none does, all of that is dropped, and requesters do not hold back at their first
+     * NAK to find out whether their peers keep. */
     uint32_t reorder;
     /** The code point of frames whose payload a switch has cut off for lack of room
      * (frame_trim.h): their packets are asked for again at once. 0: they are dropped, and the loss

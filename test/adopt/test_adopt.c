@@ -197,6 +197,7 @@ static void sparse_memory(void **state)
     munmap(p, len);
 }
 
+/* In the memfd, in a private view of it, and afterwards. */
 static void locked_memory_stays_locked(void **state)
 {
     uint8_t *p = anonymous(64 * KIB);
@@ -206,10 +207,22 @@ static void locked_memory_stays_locked(void **state)
     if (mlock(p, 64 * KIB))
         skip();
     before = adopt_locked_kb();
-    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
-    assert_int_equal(adopt_locked_kb(), before);
-    adopt_release(&l);
+    for (unsigned round = 0; round < 3; round++) {
+        assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+        assert_int_equal(adopt_locked_kb(), before);
+        if (round == 1) {
+            adopt_refused(&l);
+            assert_true(l.views);
+            assert_int_equal(adopt_locked_kb(), before);
+        }
+        adopt_release(&l);
+        assert_true(is_plain(p));
+        assert_int_equal(adopt_locked_kb(), before);
+    }
     munlock(p, 64 * KIB);
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+    adopt_release(&l);
+    assert_int_equal(adopt_locked_kb(), before - 64);
     unmap(p, 64 * KIB);
 }
 

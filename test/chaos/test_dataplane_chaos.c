@@ -151,8 +151,9 @@ static void attend_to_apps(void)
 
 /* A queue pair that a worker forgot would continue if it migrated once more. So there are no
  * disturbances until every flow has ended. */
-static void leave_in_peace(ns_t deadline)
+static void leave_in_peace(void)
 {
+    ns_t deadline = worker_time() + TIMEOUT;
     uint64_t finished = raw_tally.finished;
 
     for (unsigned i = 0; i < APPS; i++) {
@@ -175,7 +176,7 @@ static void leave_in_peace(ns_t deadline)
 
 static void run(ns_t end)
 {
-    ns_t deadline = end + TIMEOUT;
+    ns_t deadline;
 
     while (!enough(end)) {
         for (unsigned n = 0; n < ROUNDS; n++) {
@@ -183,9 +184,10 @@ static void run(ns_t end)
                 disturb();
             attend_to_apps();
         }
-        leave_in_peace(deadline);
+        leave_in_peace();
     }
     atomic_store(&closing_time, true);
+    deadline = worker_time() + TIMEOUT;
     for (unsigned i = 0; i < APPS; i++) {
         while (!atomic_load(&world.app[i].ended)) {
             require(worker_time() < deadline);

@@ -28,6 +28,9 @@ static struct pkt pkt = {.opcode = OPCODE(PKT_RC, OP_WRITE_ONLY),
                          .reth = {.va = 0x7f00, .rkey = 0x3ab9, .len = 64},
                          .payload_len = 64};
 
+/* clang describes a type to gdb only if a variable of this file has it. */
+static const struct opcode_info *const opcodes __attribute__((used)) = opcode_table;
+
 int stop(int n)
 {
     static char line[160];

@@ -238,7 +238,7 @@ def forks(pairs):
     command = "rstream -T f -T s -p PORT -S 5000 -I 100 -C 10"
     environment = {"RDMAV_FORK_SAFE": "1", "LD_PRELOAD": PRELOAD}
     before = pairs.received()
-    server = kit.Program(pairs.daemon, preloaded.words(command), environment)
+    server = kit.Program(pairs.daemon, preloaded.words(command + " -b ADDRESS"), environment)
     client = None
     try:
         kit.await_listening(server, preloaded.port, 10)

@@ -45,7 +45,7 @@ DRIVERS = ("loop", "sim", "sim_queue")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_mem_populated",
                  "test_steer_thash")
 FOLDERS = (*(f"lib/{name}" for name in LIBRARIES), *(f"test/kit/{kit}" for kit in ("unit", *UNIT_KITS, *DEVICE_KITS)),
-           "drivers/pktio", "test/sim", "test/script", "test/unit", "test/replay", "app/metrics", "app/state",
+           "drivers/pktio", "test/sim", "test/script", "test/unit", "test/replay", "app/metrics", "app/output", "app/state",
            "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool"), "sim_cm": ("sim_cm",)}
 SIM_SEEDS = "150"
@@ -164,7 +164,7 @@ def programs(tree, sources):
     for name, stems in SIMULATIONS.items():
         result.append(Program(f"sim {name}", objects("test/sim", *stems) + kit + objects("test/kit/cm"),
                               ["--seeds", SIM_SEEDS], ["-lcmocka"]))
-    replayer = objects("app/uroce") + objects("app/metrics") + objects("app/state")
+    replayer = objects("app/uroce") + objects("app/metrics") + objects("app/output") + objects("app/state")
     replay, vectors = root / "test/replay", root / "test/vectors/rxe-6.1"
     for name, extra in (("replay_kernel", [replay / "explained.txt"]), ("replay_edited", [])):
         result.append(Program(f"replay {name}", replayer, [sys.executable, replay / f"{name}.py", "EXE", vectors] + extra,

@@ -19,6 +19,7 @@
 
 #include "encap_layout.h"
 #include "engine.h"
+#include "mem_batch.h"
 #include "pkt.h"
 #include "stage_cost.h"
 

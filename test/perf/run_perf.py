@@ -317,7 +317,8 @@ BAD = (
     (["--loads", "50", "--interactive"], "loads, interactive: only one of them"),
     *((["--loads", text], f'loads: "{text}" is no list of per cent') for text in ("x", "0", "101", "50,", ",5", "1000", "5;6", "-5")),
     *((["--client", "h", *more], f"client, {more[0][2:]}: only one of them") for more in (
-        ["--server"], ["--verify"], ["--bidirectional"], ["--idle", "1"], ["--workers", "2"], ["--icrc", "off"], ["--interactive"])),
+        ["--server"], ["--verify"], ["--bidirectional"], ["--idle", "1"], ["--workers", "2"], ["--icrc", "off"], ["--interactive"],
+        ["--mtu", "1024"])),
     (["--client", "h", "--mode", "ud"], "client: mode ud has no connections"),
     (["--client", "h", "--mode", "loop"], "client: mode loop has no connections"),
     (["--client", "h" * 64], "is too long"),

@@ -10,7 +10,7 @@
 
 #include "comp_queue.h"
 #include "hdr_template.h"
-#include "mem.h"
+#include "mr_check.h"
 #include "pkt.h"
 
 #define STAGE   __attribute__((noinline)) static void

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mem_window.h"
 #include "script.h"
 
 #define MAX_TURNS 10000

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mem_window.h"
 #include "sim_all.h"
 
 #define GROUND 32768

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs whose copies are late: what waits, what goes on, and what other events do to them. */
+#include "late_private.h"
 #include "qp.h"
 #include "rules.h"
 
@@ -13,11 +14,13 @@ struct late {
     struct kit_mr *from, *to; /* copied: at a and at b */
 };
 
-static struct late start(const struct kit_rc *rc)
+/* reorder: how many queue pairs of a node may keep requests behind a gap. */
+static struct late start_keeping(const struct kit_rc *rc, uint32_t reorder)
 {
     struct late l = {
-        .t = rules_start_on(
-            kit_create(&(struct kit_config){.seed = 1, .slow_nodes = true, .log = true}), rc)};
+        .t = rules_start_on(kit_create(&(struct kit_config){
+                                .seed = 1, .slow_nodes = true, .reorder = reorder, .log = true}),
+                            rc)};
 
     l.na = &l.t.k->node[0];
     l.nb = &l.t.k->node[1];
@@ -26,6 +29,11 @@ static struct late start(const struct kit_rc *rc)
     for (unsigned i = 0; i < MEM_BYTES; i++)
         l.from->bytes[i] = (uint8_t)(i * 7 + 1);
     return l;
+}
+
+static struct late start(const struct kit_rc *rc)
+{
+    return start_keeping(rc, 0);
 }
 
 /* From now on the node's calls are made at once, and those that were put off end. */
@@ -182,6 +190,45 @@ static void xrc_completions_are_kept(void **state)
     rules_finish(&l.t);
 }
 
+/* A datagram to a group is late: it has no SRQ, whatever packet came before it. */
+static void group_behind_xrc(void **state)
+{
+    struct late l = start(NULL);
+    struct kit_srq *srq = kit_srq_create(l.nb, 4, kit_cq_create(l.nb, 16), 1);
+    struct sge sge = kit_sge(l.t.mb, 0, 64);
+    struct kit_qp *a = kit_qp_create(l.na, &(struct kit_qp_config){.type = QPT_XRC_SEND}),
+                  *b =
+                      kit_qp_create(l.nb, &(struct kit_qp_config){.type = QPT_XRC_RECV, .xrcd = 1}),
+                  *sender = kit_qp_create(l.na, &(struct kit_qp_config){.type = QPT_UD}),
+                  *member = kit_qp_create(l.nb, &(struct kit_qp_config){.type = QPT_UD});
+    union gid group = gid_from_ipv4((const uint8_t[]){224, 1, 2, 3});
+
+    kit_connect(a, b, NULL);
+    assert_int_equal(kit_srq_post(srq, 10, &sge, 1), 0);
+    post_xrc(a, l.t.ma, srq);
+    kit_ring(a);
+    run_for(&l.t, SOON);
+    kit_start_ud(sender, QKEY, 100);
+    kit_start_ud(member, QKEY, 200);
+    assert_int_equal(kit_join(member, &group), 0);
+    kit_recv(member, 5, l.to, 0, 100);
+    kit_hold_calls(l.nb, true);
+    sge = kit_sge(l.t.ma, 0, 60);
+    kit_post_send(sender, &(struct kit_send){.op = SQE_SEND,
+                                             .ud = {kit_ah_to_group(l.na, &group, KIT_GID_V4),
+                                                    QPN_MULTICAST, QKEY},
+                                             .sge = &sge,
+                                             .num_sge = 1});
+    kit_ring(sender);
+    run_for(&l.t, SOON);
+    assert_true(is_suspended(member));
+    assert_int_equal(member->qp->late->recvs, 1);
+    assert_int_equal(member->qp->late->recv->srqn, 0);
+    answer(l.nb);
+    completes(member->recv_cq, 5, WC_SUCCESS);
+    rules_finish(&l.t);
+}
+
 static struct late start_late_recv(const struct kit_rc *rc)
 {
     struct late l = start(rc);
@@ -282,6 +329,109 @@ static void datagrams_are_sent(void **state)
     }
     assert_memory_equal(l.t.mb->bytes + 40, l.from->bytes, 100);
     assert_memory_equal(l.t.mb->bytes + 1040, l.from->bytes + 100, 100);
+    rules_finish(&l.t);
+}
+
+/* More pieces than a call moves, so that one is made in the middle of a datagram: in bursts that
+ * are long enough, which some rounds have. */
+#define PIECES    3
+#define DATAGRAMS 30
+#define ROUNDS    20
+
+static void post_pieces(const struct late *l, struct kit_qp *a, struct kit_qp *b, uint32_t ah,
+                        unsigned first)
+{
+    for (unsigned i = first; i < first + DATAGRAMS; i++) {
+        struct sge sge[PIECES];
+
+        for (unsigned k = 0; k < PIECES; k++)
+            sge[k] = kit_sge(l->from, PIECES * i + k, 1);
+        kit_recv(b, i, l->t.mb, i * 64, 64);
+        kit_post_send(a, &(struct kit_send){.wr_id = i,
+                                            .op = SQE_SEND,
+                                            .flags = SQE_SIGNALED,
+                                            .ud = {ah, b->qpn, QKEY},
+                                            .sge = sge,
+                                            .num_sge = PIECES});
+    }
+    kit_ring(a);
+}
+
+static void datagrams_in_pieces_are_sent(void **state)
+{
+    struct late l = start(NULL);
+    struct kit_qp *a = kit_qp_create(l.na, &(struct kit_qp_config){.type = QPT_UD}),
+                  *b = kit_qp_create(l.nb, &(struct kit_qp_config){.type = QPT_UD});
+    uint32_t ah = kit_ah_create(l.na, l.nb, KIT_GID_V4);
+
+    kit_start_ud(a, QKEY, 100);
+    kit_start_ud(b, QKEY, 200);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        kit_hold_calls(l.na, round % 2);
+        post_pieces(&l, a, b, ah, round * DATAGRAMS);
+        run_for(&l.t, SOON);
+        answer(l.na);
+        run_for(&l.t, SOON);
+        for (unsigned i = round * DATAGRAMS; i < (round + 1) * DATAGRAMS; i++) {
+            completes(a->send_cq, i, WC_SUCCESS);
+            completes(b->recv_cq, i, WC_SUCCESS);
+            assert_memory_equal(l.t.mb->bytes + i * 64 + 40, l.from->bytes + PIECES * i, PIECES);
+        }
+    }
+    rules_finish(&l.t);
+}
+
+#define MANY       15 /* pieces of a datagram */
+#define PIECE      65 /* bytes: more than a call keeps itself */
+#define FILL_BATCH 4  /* datagrams; that of the next one fills up in its middle */
+
+static void post_many(const struct late *l, struct kit_qp *a, struct kit_qp *b, uint32_t ah,
+                      uint64_t id, uint32_t last_key)
+{
+    struct sge sge[MANY];
+
+    for (unsigned k = 0; k < MANY; k++)
+        sge[k] = kit_sge(l->from, PIECE * k, PIECE);
+    sge[MANY - 1].lkey = last_key;
+    kit_recv(b, id, l->t.mb, 0, MEM_BYTES);
+    kit_post_send(a, &(struct kit_send){.wr_id = id,
+                                        .op = SQE_SEND,
+                                        .flags = SQE_SIGNALED,
+                                        .ud = {ah, b->qpn, QKEY},
+                                        .sge = sge,
+                                        .num_sge = MANY});
+}
+
+/* A datagram some of whose bytes are late, and whose last key is wrong: its frame is not another
+ * one's. */
+static void a_wrong_key_behind_late_bytes(void **state)
+{
+    struct late l = start(NULL);
+    struct kit_qp *a =
+                      kit_qp_create(l.na, &(struct kit_qp_config){.type = QPT_UD, .max_sge = MANY}),
+                  *b = kit_qp_create(l.nb, &(struct kit_qp_config){.type = QPT_UD});
+    uint32_t ah = kit_ah_create(l.na, l.nb, KIT_GID_V4);
+
+    kit_start_ud(a, QKEY, 100);
+    kit_start_ud(b, QKEY, 200);
+    kit_hold_calls(l.na, true);
+    for (unsigned i = 0; i < FILL_BATCH; i++)
+        post_many(&l, a, b, ah, i, l.from->region.key);
+    post_many(&l, a, b, ah, FILL_BATCH, ~l.from->region.key);
+    kit_ring(a);
+    kit_do(l.t.a, SQE_WRITE, 9, l.t.ma, 0, LEN, l.t.mb, 0);
+    run_for(&l.t, SOON);
+    assert_true(is_suspended(a));
+    completes(l.t.a->send_cq, 9, WC_SUCCESS);
+    assert_memory_equal(l.t.mb->bytes, l.t.ma->bytes, LEN);
+    answer(l.na);
+    run_for(&l.t, SOON);
+    for (unsigned i = 0; i < FILL_BATCH; i++) {
+        completes(a->send_cq, i, WC_SUCCESS);
+        completes(b->recv_cq, i, WC_SUCCESS);
+    }
+    completes(a->send_cq, FILL_BATCH, WC_LOC_PROT_ERR);
+    assert_memory_equal(l.t.mb->bytes + 40, l.from->bytes, MANY * PIECE);
     rules_finish(&l.t);
 }
 
@@ -388,6 +538,29 @@ static void refusal_after_response(void **state)
     rules_finish(&l.t);
 }
 
+/* Requests that were kept behind a gap: their room is free when they are executed, and may be
+ * another's before their copies have ended. */
+static void behind_a_gap(void **state)
+{
+    struct late l = start_keeping(NULL, 1);
+    struct sge sge[] = {kit_sge(l.t.mb, 0, MTU), kit_sge(l.to, 0, LEN - MTU)};
+
+    kit_post_recv(l.t.b, 5, sge, 2);
+    kit_link_lose(l.t.ab, 1);
+    kit_hold_calls(l.nb, true);
+    kit_do(l.t.a, SQE_SEND, 1, l.t.ma, 0, LEN, NULL, 0);
+    run_for(&l.t, MILLI(5));
+    assert_true(count_of(l.t.b, requests_kept) > 0);
+    assert_true(is_suspended(l.t.b));
+    answer(l.nb);
+    run_for(&l.t, MILLI(5));
+    completes(l.t.a->send_cq, 1, WC_SUCCESS);
+    completes(l.t.b->recv_cq, 5, WC_SUCCESS);
+    assert_memory_equal(l.t.mb->bytes, l.t.ma->bytes, MTU);
+    assert_memory_equal(l.to->bytes, l.t.ma->bytes + MTU, LEN - MTU);
+    rules_finish(&l.t);
+}
+
 /* ---- no room for calls ---- */
 
 static void nothing_fails_without_room(void **state)
@@ -423,16 +596,20 @@ int main(void)
         cmocka_unit_test(bind_follows_send),
         cmocka_unit_test(invalidate_in_a_late_message),
         cmocka_unit_test(xrc_completions_are_kept),
+        cmocka_unit_test(group_behind_xrc),
         cmocka_unit_test(error_waits),
         cmocka_unit_test(reset_waits),
         cmocka_unit_test(stop_waits),
         cmocka_unit_test(given_up),
         cmocka_unit_test(datagrams_are_sent),
+        cmocka_unit_test(datagrams_in_pieces_are_sent),
         cmocka_unit_test(unreliable_messages_are_sent),
         cmocka_unit_test(without_a_timer),
         cmocka_unit_test(response_without_a_timer),
         cmocka_unit_test(gap_after_response),
         cmocka_unit_test(refusal_after_response),
+        cmocka_unit_test(a_wrong_key_behind_late_bytes),
+        cmocka_unit_test(behind_a_gap),
         cmocka_unit_test(nothing_fails_without_room),
     };
 

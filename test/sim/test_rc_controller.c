@@ -188,6 +188,30 @@ static void has_a_least_rate(void **state)
     rules_finish(&t);
 }
 
+/* Of the timeout that the queue pair has now: it may be changed while it is drained. */
+static void the_least_rate_follows_the_timeout(void **state)
+{
+    struct qp_attr attr = {.state = QPS_SQD, .timeout = 8};
+    struct rules t;
+    ns_t timeout = 4096 << 8;
+
+    crawls = true;
+    t = begin_with(0, &(struct kit_rc){.path_mtu = 3, .timeout = 12});
+    assert_int_equal(
+        engine_qp_modify(t.k->node[0].engine, t.a->qp, &attr, QPA_STATE, NULL, 5, t.k->now), 0);
+    assert_int_equal(engine_qp_modify(t.k->node[0].engine, t.a->qp, &attr, QPA_STATE | QPA_TIMEOUT,
+                                      NULL, 5, t.k->now),
+                     0);
+    attr.state = QPS_RTS;
+    assert_int_equal(
+        engine_qp_modify(t.k->node[0].engine, t.a->qp, &attr, QPA_STATE, NULL, 5, t.k->now), 0);
+    write_all(&t, 1);
+    assert_in_range(time_of(&t, 1), 14 * timeout, 18 * timeout);
+    assert_int_equal(count_of(t.a, timeouts), 0);
+    crawls = false;
+    rules_finish(&t);
+}
+
 /* What a controller knows by delay are its requests: responses to READs do not wait, and requests
  * do not pay for them. */
 static void responses_do_not_wait(void **state)
@@ -274,6 +298,7 @@ int main(void)
         cmocka_unit_test(reads_have_the_window),
         cmocka_unit_test(marks_on_the_way_back),
         cmocka_unit_test(has_a_least_rate),
+        cmocka_unit_test(the_least_rate_follows_the_timeout),
         cmocka_unit_test(responses_do_not_wait),
         cmocka_unit_test(ignores_cnps),
         cmocka_unit_test(timeouts),

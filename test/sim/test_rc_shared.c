@@ -68,7 +68,7 @@ static void fix_ip_checksum(uint8_t *ip)
 }
 
 /* A datagram for 224.1.2.3, sent from a to b. */
-static void inject_to_group(struct rules *t)
+static void inject_to_group(const struct rules *t)
 {
     static const uint8_t mac[] = {0x01, 0x00, 0x5E, 1, 2, 3}, group[] = {224, 1, 2, 3};
     struct pkt p = {.opcode = OPCODE(PKT_UD, OP_SEND_ONLY),
@@ -84,31 +84,71 @@ static void inject_to_group(struct rules *t)
     fix_ip_checksum(frame + 14);
     kit_frame_reseal(frame, len);
     kit_link_inject(t->ab, frame, len);
-    kit_settle(t->k);
+}
+
+/* At b, in the group, with a receive WQE and a completion queue of its own. */
+static struct kit_qp *make_member(const struct rules *t, unsigned i)
+{
+    struct kit_node *n = &t->k->node[1];
+    union gid group = gid_from_ipv4((const uint8_t[]){224, 1, 2, 3});
+    struct kit_qp_config config = {.type = QPT_UD, .recv_cq = kit_cq_create(n, 4)};
+    struct kit_qp *qp;
+
+    config.send_cq = config.recv_cq;
+    qp = kit_qp_create(n, &config);
+    kit_start_ud(qp, QKEY, 0);
+    kit_recv(qp, i, t->mb, 64 * i, 64);
+    assert_int_equal(engine_mcast_join(n->engine, qp->qp, &group), 0);
+    return qp;
 }
 
 /* Each member has a completion queue of its own, all armed: one event each. */
 static void many_queues_at_once(void **state)
 {
     struct rules t = rules_start(NULL);
-    struct kit_node *n = &t.k->node[1];
-    union gid group = gid_from_ipv4((const uint8_t[]){224, 1, 2, 3});
     struct kit_qp *member[MEMBERS];
 
     for (unsigned i = 0; i < MEMBERS; i++) {
-        struct kit_qp_config config = {.type = QPT_UD, .recv_cq = kit_cq_create(n, 4)};
-
-        config.send_cq = config.recv_cq;
-        member[i] = kit_qp_create(n, &config);
-        kit_start_ud(member[i], QKEY, 0);
-        kit_recv(member[i], i, t.mb, 64 * i, 64);
+        member[i] = make_member(&t, i);
         kit_arm(member[i]->recv_cq, CQ_ARM_NEXT);
-        assert_int_equal(engine_mcast_join(n->engine, member[i]->qp, &group), 0);
     }
     inject_to_group(&t);
+    kit_settle(t.k);
     for (unsigned i = 0; i < MEMBERS; i++) {
         assert_int_equal(completes(member[i]->recv_cq, i, WC_SUCCESS).byte_len, 48);
         assert_int_equal(member[i]->recv_cq->events, 1);
+    }
+    rules_finish(&t);
+}
+
+static enum kit_verdict inject_before_last(void *ctx, unsigned index, uint8_t *data, uint32_t *len,
+                                           const struct kit_seen *seen)
+{
+    if (seen->pkt.opcode == RC(OP_SEND_LAST))
+        inject_to_group(ctx);
+    return KIT_PASS;
+}
+
+/* The members' completions fill what the engine has for those of a burst; the last packet of a long
+ * SEND, right behind the datagram, adds one. */
+static void full_of_members(void **state)
+{
+    struct rules t = rules_start(NULL);
+    struct kit_qp *member[FRAME_BURST];
+
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        member[i] = make_member(&t, i);
+    t.ab->hook = inject_before_last;
+    t.ab->hook_ctx = &t;
+    kit_recv(t.b, 100, t.mb, 8192, 2 * MTU);
+    kit_do(t.a, SQE_SEND, 1, t.ma, 0, 2 * MTU, NULL, 0);
+    kit_settle(t.k);
+    completes(t.a->send_cq, 1, WC_SUCCESS);
+    assert_int_equal(completes(t.b->recv_cq, 100, WC_SUCCESS).byte_len, 2 * MTU);
+    assert_memory_equal(t.mb->bytes + 8192, t.ma->bytes, 2 * MTU);
+    for (unsigned i = 0; i < FRAME_BURST; i++) {
+        completes(member[i]->recv_cq, i, WC_SUCCESS);
+        completes_nothing(member[i]->recv_cq);
     }
     rules_finish(&t);
 }
@@ -119,6 +159,7 @@ int main(void)
         cmocka_unit_test(shared_places_come_back),
         cmocka_unit_test(destroyed_handle_is_not_found),
         cmocka_unit_test(many_queues_at_once),
+        cmocka_unit_test(full_of_members),
     };
 
     return cmocka_run_group_tests_name("rc_shared", tests, NULL, NULL);

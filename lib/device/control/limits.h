@@ -4,7 +4,7 @@
 #define UROCE_DEVICE_LIMITS_H
 
 #include "engine.h"
-#include "mem.h"
+#include "mr_table.h"
 #include "net_host.h"
 #include "raw.h"
 

@@ -4,17 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "control/connection.h"
 #include "control/device_state.h"
+#include "socket_path.h"
 
 /* For requests that run on other threads; those that do not end keep their memory. */
 #define END_SECONDS 1
@@ -27,7 +25,7 @@
 struct server {
     struct server_config config;
     struct event_source listener, stop, pause;
-    struct sockaddr_un addr;
+    struct socket_path path;
     struct connections connections;
     int spare_fd; /* closed to refuse a connection when descriptors run out */
     bool stopping;
@@ -86,81 +84,16 @@ static void on_stop(struct event_source *source, uint32_t events)
     container_of(source, struct server, stop)->stopping = true;
 }
 
-/* ---- the socket ---- */
-
-/* 0: the path is free. A socket that refuses connections is that of a dead daemon. */
-static int clear_path(const struct sockaddr_un *addr)
-{
-    struct stat st;
-    int fd, err;
-
-    if (lstat(addr->sun_path, &st))
-        return errno == ENOENT ? 0 : -errno;
-    if (!S_ISSOCK(st.st_mode))
-        return -EEXIST;
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -errno;
-    err = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) ? errno : 0;
-    close(fd);
-    if (err == ECONNREFUSED)
-        return unlink(addr->sun_path) && errno != ENOENT ? -errno : 0;
-    return -EADDRINUSE;
-}
-
-/* The socket appears under its name only when it has its permissions and listens. */
-static int bind_socket(struct server *s)
-{
-    struct sockaddr_un temporary = {.sun_family = AF_UNIX};
-    int fd = s->listener.fd;
-    int len = snprintf(temporary.sun_path, sizeof(temporary.sun_path), "%s.%d", s->addr.sun_path,
-                       getpid());
-
-    if (len < 0 || (size_t)len >= sizeof(temporary.sun_path))
-        return -ENAMETOOLONG;
-    unlink(temporary.sun_path);
-    if (bind(fd, (struct sockaddr *)&temporary, sizeof(temporary)))
-        return -errno;
-    if ((s->config.group >= 0 && chown(temporary.sun_path, (uid_t)-1, (gid_t)s->config.group)) ||
-        chmod(temporary.sun_path, s->config.mode) || listen(fd, 128) ||
-        rename(temporary.sun_path, s->addr.sun_path)) {
-        int err = -errno;
-
-        unlink(temporary.sun_path);
-        return err;
-    }
-    return 0;
-}
-
-/* The socket under its path. */
-static int make_listener(struct server *s)
+static int open_listener(struct server *s)
 {
     const struct server_config *config = &s->config;
     int err;
 
-    if ((size_t)snprintf(s->addr.sun_path, sizeof(s->addr.sun_path), "%s", config->path) >=
-        sizeof(s->addr.sun_path))
-        return -ENAMETOOLONG;
-    err = clear_path(&s->addr);
-    if (err)
-        return err;
-    s->listener.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    s->listener.fd = config->listen_fd ? config->listen_fd
+                                       : socket_path_listen(&s->path, config->path, SOCK_SEQPACKET,
+                                                            config->mode, config->group);
     if (s->listener.fd < 0)
-        return -errno;
-    return bind_socket(s);
-}
-
-static int open_listener(struct server *s)
-{
-    const struct server_config *config = &s->config;
-    int err = 0;
-
-    if (config->listen_fd)
-        s->listener.fd = config->listen_fd;
-    else
-        err = make_listener(s);
-    if (err)
-        return err;
+        return s->listener.fd;
     err = s->pause.fd < 0 ? -EMFILE : event_loop_add(config->loop, &s->pause, EPOLLIN);
     if (!err)
         err = event_loop_add(config->loop, &s->listener, EPOLLIN);
@@ -178,7 +111,6 @@ struct server *server_open(const struct server_config *config, int *err)
         return NULL;
     }
     s->config = *config;
-    s->addr.sun_family = AF_UNIX;
     s->listener = (struct event_source){.fd = -1, .ready = on_listener};
     s->stop = (struct event_source){.fd = config->stop_fd, .ready = on_stop};
     s->pause = (struct event_source){
@@ -187,8 +119,6 @@ struct server *server_open(const struct server_config *config, int *err)
     connections_init(&s->connections, config->rnic, config->loop);
     *err = open_listener(s);
     if (*err) {
-        /* The path belongs to another daemon or file. */
-        s->addr.sun_path[0] = 0;
         server_close(s);
         return NULL;
     }
@@ -226,8 +156,7 @@ void server_close(struct server *s)
     event_loop_remove(s->config.loop, &s->stop);
     event_loop_remove(s->config.loop, &s->pause);
     ended = connections_close(&s->connections, END_SECONDS);
-    if (s->addr.sun_path[0])
-        unlink(s->addr.sun_path);
+    socket_path_remove(&s->path);
     if (s->listener.fd >= 0)
         close(s->listener.fd);
     if (s->pause.fd >= 0)

@@ -59,6 +59,7 @@ static void unmap_all(struct session *sn)
     struct mr *mr;
 
     while ((mr = LIST_FIRST(&sn->movable_mrs))) {
+        mr_left(&sn->device->mrs, &mr->region);
         mr_unmap(sn, mr->mapping, &mr->region, mr->pieces);
         mr_set_mapping(mr, NULL);
         mr_set_why(mr, CTL_MR_FORKED);

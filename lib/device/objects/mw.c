@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "control/session_state.h"
+#include "mem_window.h"
 #include "objects/pd_mr.h"
 
 int mw_alloc(struct session *sn, struct ctl_call *call)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "control/session_state.h"
+#include "mem_window.h"
 #include "objects/dm.h"
 #include "objects/mw.h"
 
@@ -258,6 +259,7 @@ static int mr_create(struct session *sn, const struct ctl_reg_mr *rq, struct mr 
     mr_heat_start(mr);
     err = old ? mr_take_place(sn, mr, old) : mr_publish(sn, mr);
     if (err) {
+        mr_left(&sn->device->mrs, &mr->region);
         sn->mrs_why[mr->why]--;
         mr_set_mapping(mr, NULL);
         free(mr);
@@ -374,6 +376,7 @@ void mr_free(struct object *o)
     struct mr *mr = container_of(o, struct mr, o);
     struct session *sn = o->session;
 
+    mr_left(&sn->device->mrs, &mr->region);
     unbind_windows(mr);
     sn->mrs_why[mr->why]--;
     mr_heat_stop(mr);

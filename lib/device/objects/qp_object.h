@@ -78,14 +78,31 @@ void qp_object_attr(struct qp_object *q, struct qp_attr *attr);
 void qp_objects_attr(struct device *d, struct qp_object *const *q, unsigned n,
                      struct qp_attr *attr);
 
-/* ---- qp.c ---- */
+/* ---- qp_uses.c ---- */
+
+/* Adds n references to each object that it uses. */
+void qp_object_count_parts(struct qp_object *q, int n);
+/* Charges its session for bytes that the transport may come to allocate for it. 0 or an errno. */
+int qp_object_charge(struct session *sn, struct qp_object *q, size_t bytes);
+void qp_object_uncharge(struct session *sn, struct qp_object *q, size_t bytes);
+
+/* ---- qp_create.c ---- */
 
 int qp_object_create(struct session *sn, struct ctl_call *call);
 int qp_object_create_in(struct session *sn, struct ctl_call *call);
+
+/* ---- qp_modify.c ---- */
+
 int qp_object_modify(struct session *sn, struct ctl_call *call);
 /* What that does of a request, which becomes its reply. sn: the queue pair's. */
 int qp_object_modify_by(struct session *sn, struct ctl_modify_qp *rq);
 int qp_object_query(struct session *sn, struct ctl_call *call);
+
+/* ---- qp_end.c ---- */
+
+/* On its worker: the peer gets the answers that are owed. False: the request that ends or resets it
+ * is to come again. */
+bool qp_object_send_answers(struct qp_object *q);
 int qp_object_destroy(struct session *sn, struct ctl_call *call);
 bool qp_free_some(struct session *sn, const struct slice *s);
 

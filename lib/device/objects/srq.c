@@ -169,8 +169,7 @@ static int resize_srq(struct srq_object *s, uint32_t max_wr, struct ctl_call *ca
     srq_move(s->srq, &wq, &((struct srq_shared *)fresh.base)->taken, move_wqes, &m);
     s->segment = fresh;
     s->layout = layout;
-    *slab_gone =
-        slab_free(&sn->slabs, &old); /* engines take WQEs under the lock that srq_move held */
+    *slab_gone = slab_free(&sn->slabs, &old); /* engines take WQEs from the new one by now */
     return 0;
 }
 

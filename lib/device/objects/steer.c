@@ -44,6 +44,7 @@ static void remove_rule(struct device *d, struct qp_object *q)
     if (q->flow)
         d->io->ops->flow_remove(d->io, q->flow);
     q->flow = NULL;
+    q->flow_sport = 0;
 }
 
 void steer_end(struct session *sn, struct qp_object *q)

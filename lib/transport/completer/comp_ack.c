@@ -101,14 +101,15 @@ void comp_absorb(struct engine *e, struct qp *qp)
 /*
  * All before p was executed, but the response at `una` is not here. What else was executed need not
  * be sent again. Returns whether all before p is acknowledged after all: responses that came early
- * were in the way alone.
+ * were in the way alone. While the peer is not ready nothing is known about what follows: the timer
+ * is that of the RNR delay.
  */
 static bool response_missing(struct engine *e, struct qp *qp, psn_t una, psn_t p)
 {
     struct requester *req = &qp->req;
 
     comp_progress(e, qp, una);
-    if (!sack_is_agreed(qp) || !req_sack_open(e, qp)) {
+    if (!sack_is_agreed(qp) || req->rnr_wait || !req_sack_open(e, qp)) {
         implied_nak(e, qp, una);
         return false;
     }

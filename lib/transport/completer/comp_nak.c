@@ -123,12 +123,12 @@ void comp_report(struct engine *e, struct qp *qp, const struct pkt *p)
 /* Table 45 of 9.7.5.2.8: code -> time, in units of 10 us. */
 static ns_t rnr_delay(uint8_t code)
 {
-    static const uint16_t units[32] = {65536 - 1, 1,    2,    3,     4,     6,     8,     12,
-                                       16,        24,   32,   48,    64,    96,    128,   192,
-                                       256,       384,  512,  768,   1024,  1536,  2048,  3072,
-                                       4096,      6144, 8192, 12288, 16384, 24576, 32768, 49152};
+    static const uint32_t units[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+                                       16,    24,   32,   48,    64,    96,    128,   192,
+                                       256,   384,  512,  768,   1024,  1536,  2048,  3072,
+                                       4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-    return code ? units[code] * 10 * NS_PER_US : 655360 * NS_PER_US;
+    return (ns_t)units[code] * 10 * NS_PER_US;
 }
 
 void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)

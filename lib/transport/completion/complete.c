@@ -27,6 +27,22 @@ static void note_sends(struct engine *e, struct qp *qp, uint32_t tail, uint32_t 
         wr_time_done(e, qp, tail, end);
 }
 
+static inline bool is_done(const struct send_slot *s, psn_t una)
+{
+    return s->status == WC_SUCCESS && s->started && slot_is_before(s, una);
+}
+
+/* A program that reads a CQE finds it counted: a CQE of a batch is there as soon as it is given. */
+static __attribute__((noinline, cold)) void note_done(struct engine *e, struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+    uint32_t end = req->tail;
+
+    while (end != req->head && is_done(slot_at(req, end), req->una))
+        end++;
+    note_sends(e, qp, req->tail, end);
+}
+
 /* Posts the CQEs of the WQEs all of whose packets are acknowledged, mostly as one batch. */
 static void retire_done(struct engine *e, struct qp *qp)
 {
@@ -46,11 +62,13 @@ static void retire_done(struct engine *e, struct qp *qp)
                          .vlan = VLAN_NONE};
     uint32_t tail, op = UINT32_MAX;
 
+    if (unlikely(qp->notes_sends))
+        note_done(e, qp);
     for (tail = req->tail; tail != head; tail++, ring_cursor_next(&slot)) {
         const struct send_slot *s = (const struct send_slot *)slot.at;
         const struct sqe *w = &s->wqe.h;
 
-        if (s->status != WC_SUCCESS || !s->started || !slot_is_before(s, una))
+        if (!is_done(s, una))
             break;
         if (~w->flags & silent)
             continue;
@@ -68,8 +86,6 @@ static void retire_done(struct engine *e, struct qp *qp)
     }
     if (tail == req->tail)
         return;
-    if (unlikely(qp->notes_sends)) /* who reads a CQE finds it counted */
-        note_sends(e, qp, req->tail, tail);
     engine_post_batch(e, cq, cqes, false);
     req_retire(req, tail);
     engine_tx_ready(e, qp); /* there is room for other WQEs */

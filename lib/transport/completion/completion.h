@@ -7,6 +7,7 @@
 #define UROCE_COMPLETION_H
 
 #include "engine_private.h"
+#include "invariant.h"
 
 /* ---- post.c: posting CQEs; who fills them in: "a field of the CQE" in ../README.md ---- */
 
@@ -68,6 +69,8 @@ void qp_flush_more(struct engine *e, struct qp *qp);
 void qp_flush_sq_all(struct engine *e, struct qp *qp);
 /* The same for the receive queue of a service other than raw packets: flush_recv of service.c. */
 void qp_flush_rq(struct engine *e, struct qp *qp, uint8_t status);
+/* How many WQEs of a queue of qp's to flush now. For those that are left qp gets another turn. */
+int qp_flush_turn(struct engine *e, struct qp *qp, const struct work_queue *q);
 
 /* ---- complete_recv.c ---- */
 
@@ -75,8 +78,15 @@ void qp_flush_rq(struct engine *e, struct qp *qp, uint8_t status);
 void complete_recvs(struct engine *e);
 /* Posts one of them. */
 void complete_recv(struct engine *e, struct rx_completion *c);
-/* Makes room for one more receive CQE that waits for its bytes. */
+/* Makes room for one more receive CQE that waits for its bytes: before each packet of the general
+ * path. A batch is admitted with no more packets than there is room for. */
 void rx_completion_room(struct engine *e);
+/* The next one: there is room. */
+static inline struct rx_completion *rx_completion_take(struct engine *e)
+{
+    invariant(e->completions < ARRAY_SIZE(e->completion));
+    return &e->completion[e->completions++];
+}
 
 /* ---- complete.c ---- */
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "completion.h"
 #include "fault.h"
 
 /* ---- counters of a queue pair ---- */
@@ -129,8 +130,7 @@ void count_received(struct engine *e, struct qp *qp, const struct icrc_span *s, 
 
 void count_write_later(struct engine *e, struct qp *qp, unsigned job, uint32_t len)
 {
-    e->completion[e->completions++] =
-        (struct rx_completion){.qp = qp, .job = job, .cqe.byte_len = len};
+    *rx_completion_take(e) = (struct rx_completion){.qp = qp, .job = job, .cqe.byte_len = len};
 }
 
 void count_read(struct engine *e, struct qp *qp, struct resp_resource *r)

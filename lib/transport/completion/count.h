@@ -2,13 +2,15 @@
 /*
  * Counting for completion counters (comp_counter.h). What is counted, and where:
  *
- *   work requests of the send queue      where they retire or are flushed; signaled or not
- *   receives                             with their CQEs
+ *   work requests of the send queue      before they retire, or where they are flushed;
+ *                                        signaled or not
+ *   receives                             before their CQEs
  *   the peer's WRITEs                    as receives, by rx_completions without a queue: after the
  *                                        bytes of the message
  *   the peer's READs                     when the last response is built, and sealed
  *
- * A queue pair without a counter pays for it with one test of each batch.
+ * A CQE that a program reads is counted. A queue pair without a counter pays for it with one test
+ * of each batch that completes, and of each message that takes a receive WQE.
  */
 #ifndef UROCE_COUNT_H
 #define UROCE_COUNT_H
@@ -27,7 +29,8 @@ void count_send_failed(struct engine *e, struct qp *qp, const struct sqe *w);
 /* A receive, by its CQE; that of a WRITE with immediate data is a WRITE of the peer's, too. */
 void count_recv(struct engine *e, struct qp *qp, const struct cqe *c);
 
-/* n messages of a batch that have their bytes and CQEs; the peer's WRITEs too, if they are such. */
+/* n messages of a batch that have their bytes, and get their CQEs next; the peer's WRITEs too, if
+ * they are such. */
 void count_received(struct engine *e, struct qp *qp, const struct icrc_span *s, unsigned n,
                     bool writes);
 

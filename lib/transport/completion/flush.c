@@ -32,8 +32,7 @@ static void post_recv_error(struct engine *e, struct qp *qp, uint64_t wr_id, uin
 /* WQEs that are flushed in a row, before others have their turn. */
 #define FLUSH_AT_ONCE 64
 
-/* How many WQEs of a queue to flush now. For those that are left qp gets another turn. */
-static int flush_turn(struct engine *e, struct qp *qp, const struct work_queue *q)
+int qp_flush_turn(struct engine *e, struct qp *qp, const struct work_queue *q)
 {
     int pending = work_queue_pending(q), now = min_of(pending, FLUSH_AT_ONCE);
 
@@ -70,7 +69,7 @@ void qp_flush_sq(struct engine *e, struct qp *qp)
         qp_post_send(e, qp, &s->wqe.h, s->index, 0, WC_WR_FLUSH_ERR);
     }
     req_drop_all(qp);
-    flush_sq_ring(e, qp, flush_turn(e, qp, &req->sq));
+    flush_sq_ring(e, qp, qp_flush_turn(e, qp, &req->sq));
 }
 
 void qp_flush_sq_all(struct engine *e, struct qp *qp)
@@ -107,7 +106,7 @@ void qp_flush_rq(struct engine *e, struct qp *qp, uint8_t status)
         return;
     atomic_store(&qp->shared->rq_notify, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    for (int n = flush_turn(e, qp, rq); n > 0; n--) {
+    for (int n = qp_flush_turn(e, qp, rq); n > 0; n--) {
         uint32_t index = rq->cons;
 
         post_recv_error(e, qp, work_queue_take_id(rq), index, WC_WR_FLUSH_ERR);

@@ -17,6 +17,7 @@
 #define UROCE_LATE_H
 
 #include "engine_private.h"
+#include "mem_call.h"
 
 /* mem_batch.late: suspends the queue pairs and work queues of a call. */
 void late_begin(void *engine, struct mem_call *call);

@@ -6,6 +6,7 @@
  */
 #include "completion.h"
 #include "id_tables.h"
+#include "mr_about.h"
 #include "requester.h"
 
 static struct why protection(struct engine *e, const struct qp *qp, const struct send_slot *s)

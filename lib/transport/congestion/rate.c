@@ -78,6 +78,11 @@ static void start(struct engine *e, struct qp *qp)
     qp->cc.least = least_rate(qp);
 }
 
+void rate_timeout_changed(struct qp *qp)
+{
+    qp->cc.least = least_rate(qp);
+}
+
 void rate_begin(struct engine *e, struct qp *qp)
 {
     const struct congestion_config *c = &e->cfg.congestion;

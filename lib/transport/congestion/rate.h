@@ -35,6 +35,8 @@ static inline bool rate_wants_marks(const struct qp *qp)
 
 /* Sends from now on, or has a new window: a controller that works by delay begins, or goes on. */
 void rate_begin(struct engine *e, struct qp *qp);
+/* The local ACK timeout has changed. */
+void rate_timeout_changed(struct qp *qp);
 
 void rate_on_cnp(struct engine *e, struct qp *qp);
 

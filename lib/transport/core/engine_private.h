@@ -13,6 +13,7 @@
 #ifndef UROCE_ENGINE_PRIVATE_H
 #define UROCE_ENGINE_PRIVATE_H
 
+#include "mem_batch.h"
 #include "qp.h"
 #include "share.h"
 
@@ -34,7 +35,8 @@ struct tx_job {
     uint32_t source_len;
 };
 
-/* A received packet that is processed in this call. */
+/* A received packet that is processed in this call. rx_general.c fills it in for a frame,
+ * rx_batch_queue.c for a packet of a batch, resp_reorder.c for one that was kept. */
 struct rx_job {
     struct encap_view view;
     struct pkt pkt;
@@ -44,8 +46,8 @@ struct rx_job {
     uint8_t grh[40];      /* UD: what is written before the payload */
     bool is_response;
     bool matched;     /* the headers match the template: sent by the peer, to the right address */
-    bool copy_failed; /* some of its bytes could not be written */
-    uint32_t slot;    /* response: count of the slot that its payload belongs to */
+    bool copy_failed; /* since: some of its bytes could not be written */
+    uint32_t slot;    /* since: response: count of the slot that its payload belongs to */
 };
 
 /* A receive completion that waits until its message's bytes are written; or a WRITE of the peer
@@ -54,7 +56,7 @@ struct rx_completion {
     struct wq *wq; /* of a raw packet; qp and solicited have no meaning then */
     bool failed;   /* some of its bytes could not be written */
     struct qp *qp;
-    struct comp_queue *cq; /* of a raw packet, and of a WRITE: NULL */
+    struct comp_queue *cq; /* NULL: of a raw packet, or of a WRITE that is counted only (count.h) */
     unsigned job;
     bool solicited;
     struct cqe cqe;

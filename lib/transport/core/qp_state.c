@@ -353,6 +353,8 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     if (mask & QPA_MAX_DEST_RD_ATOMIC)
         resp_resources_set(qp, res, attr->max_dest_rd_atomic);
     take_values(qp, attr, mask);
+    if (mask & QPA_TIMEOUT)
+        rate_timeout_changed(qp);
     if (mask & QPA_STATE)
         enter_state(e, qp, to, max_mtu);
     share_set_class(e, qp);

@@ -97,11 +97,14 @@ enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, un
 {
     enum mr_fault f = sg_move(e, pd, sge, n, off, local, len, tag, false);
 
+    if (likely(f == MR_OK))
+        return f;
     /* No packet comes of it: what is queued already would meet the next one in the same frame. */
-    if (f != MR_OK)
-        while (e->batch.n && e->batch.io[e->batch.n - 1].tag == tag)
-            e->batch.n--;
-    return f;
+    while (e->batch.n && e->batch.io[e->batch.n - 1].tag == tag)
+        e->batch.n--;
+    /* What was copied before may be late, and write to the frame for as long as it takes: the frame
+     * is this packet's, which is not sent. It is built again, or has failed. */
+    return e->tx_job[tag].failed ? MR_OK : f;
 }
 
 const uint8_t *sg_source(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,

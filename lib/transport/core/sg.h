@@ -14,7 +14,8 @@ bool sg_is_refused(struct engine *e, uint32_t pd, const struct sge *sge, unsigne
 
 /* Copy len bytes from local to byte `off` of the list, or from there to local; where that takes a
  * system call the copy is queued under `tag` (a job). All that is copied is checked before.
- * MR_NO_ROOM, of sg_scatter: the call cannot be made now (late_wait). */
+ * MR_NO_ROOM, of sg_scatter: the call cannot be made now (late_wait). MR_OK, of sg_gather, also
+ * where the job has failed, or is late, by then: it has its frame as others have theirs. */
 enum mr_fault sg_scatter(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                          uint32_t off, const uint8_t *local, uint32_t len, unsigned tag);
 enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,

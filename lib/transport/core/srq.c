@@ -98,11 +98,15 @@ uint32_t srq_limit(struct srq *srq)
 void srq_move(struct srq *srq, const struct work_queue *wq, _Atomic uint32_t *taken,
               void (*copy)(void *ctx, uint32_t first, uint32_t end), void *ctx)
 {
-    uint32_t cons;
+    uint32_t first, end, cons;
 
     lock(srq);
+    first = srq->init.wq.cons;
+    end = first + (uint32_t)max_of(work_queue_pending(&srq->init.wq), 0);
+    unlock(srq);
+    copy(ctx, first, end); /* workers would have to wait for that */
+    lock(srq);
     cons = srq->init.wq.cons;
-    copy(ctx, cons, cons + (uint32_t)max_of(work_queue_pending(&srq->init.wq), 0));
     srq->init.wq = *wq;
     srq->init.wq.cons = cons;
     srq->init.taken = taken;

@@ -11,7 +11,7 @@
 #include "drop.h"
 #include "fault.h"
 #include "incident.h"
-#include "mem.h"
+#include "mr_check.h"
 #include "trace.h"
 
 #define WHY_COLD __attribute__((cold))

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "engine_private.h"
+#include "mr_about.h"
 #include "why.h"
 
 /* Details of keys, in the order of cause.def. */

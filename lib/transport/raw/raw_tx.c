@@ -17,11 +17,10 @@ bool raw_segment(struct engine *e, struct qp *qp, struct tx_job *job)
         return false;
     }
     req_start_slot(req, s);
+    req_name_job(req, job, s->first);
     if (!req_gather(e, qp, s, job->frame->data, s->len))
         return false;
     job->encap = NULL;
-    job->slot = req->send;
-    job->psn = s->first;
     job->bth_len = (uint16_t)s->len;
     req_commit_packet(e, qp, s, false);
     return true;

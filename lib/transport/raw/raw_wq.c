@@ -212,6 +212,21 @@ static void post_error(struct engine *e, struct wq *wq, uint64_t wr_id, uint32_t
     post(e, wq, &c);
 }
 
+/* WQEs that are posted concurrently are not among them. A queue pair has turns for what is left; a
+ * work queue without one has no turns, and its program is charged for all. */
+static int to_flush(struct engine *e, struct wq *wq)
+{
+    const struct engine_host *host = &e->cfg.host;
+    int pending;
+
+    if (wq->qp)
+        return qp_flush_turn(e, wq->qp, &wq->init.rq);
+    pending = work_queue_pending(&wq->init.rq);
+    if (pending > 0 && host->wq_charge)
+        host->wq_charge(host->ctx, wq, (uint64_t)pending * COST_FLUSH);
+    return pending;
+}
+
 void wq_flush(struct engine *e, struct wq *wq, uint8_t status)
 {
     struct work_queue *rq = &wq->init.rq;
@@ -230,7 +245,7 @@ void wq_flush(struct engine *e, struct wq *wq, uint8_t status)
         atomic_store(wq->notify, 1);
         atomic_thread_fence(memory_order_seq_cst);
     }
-    for (int n = work_queue_pending(rq); n > 0; n--) { /* not WQEs that are posted concurrently */
+    for (int n = to_flush(e, wq); n > 0; n--) {
         uint32_t index = rq->cons;
 
         post_error(e, wq, work_queue_take_id(rq), index, WC_WR_FLUSH_ERR);
@@ -309,8 +324,8 @@ static uint32_t entry_pd(const struct wq *wq)
 /* The frame's bytes go into the entry, which completes when they are written. */
 static void write_frame(struct engine *e, struct wq *wq, const struct frame *f, uint32_t tag)
 {
-    unsigned i = e->completions++;
-    struct rx_completion *c = &e->completion[i];
+    unsigned i = e->completions;
+    struct rx_completion *c = rx_completion_take(e);
 
     *c = (struct rx_completion){.wq = wq, .job = i, .cqe = completion(e, wq, wq->entry->h.wr_id)};
     c->cqe.wqe = wq->index;

@@ -8,7 +8,7 @@
 static const bool transitions[3][3] = {
     [WQS_RESET] = {[WQS_RESET] = true, [WQS_RDY] = true},
     [WQS_RDY] = {[WQS_RESET] = true, [WQS_RDY] = true, [WQS_ERR] = true},
-    [WQS_ERR] = {[WQS_RESET] = true},
+    [WQS_ERR] = {[WQS_RESET] = true, [WQS_ERR] = true},
 };
 
 int engine_wq_modify(struct engine *e, struct wq *wq, enum wq_state to, ns_t now)
@@ -16,6 +16,8 @@ int engine_wq_modify(struct engine *e, struct wq *wq, enum wq_state to, ns_t now
     e->now = now;
     if ((unsigned)to > WQS_ERR || !transitions[wq->state][to])
         return -EINVAL;
+    if (wq->state == WQS_ERR && to == WQS_ERR)
+        return 0;
     if (to == WQS_RESET && !engine_wq_stop(e, wq))
         return -EAGAIN;
     wq_set_state(wq, to);

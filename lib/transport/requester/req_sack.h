@@ -3,7 +3,8 @@
  * What is known about single packets while some are missing: which of those in flight have arrived,
  * and which were sent again, and when. Taken from the engine when something behind a gap is known
  * to have arrived, given back when the queue pair has caught up: a queue pair without losses has
- * none. req_sack.c keeps it and judges what is lost; req_recovery.c acts on that. The owner worker.
+ * none. req_sack.c keeps it, req_sack_lost.c judges what is lost, and req_recovery.c acts on that. The
+ * owner worker.
  *
  * What has arrived need not be sent again, but is not acknowledged thereby: a request that is kept
  * may be refused when its turn comes. What arrived is known of requests by the responder's maps

@@ -114,10 +114,9 @@ bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job)
 
     req_start_slot(req, s);
     fill_packet(qp, s, &p);
+    req_name_job(req, job, p.psn);
     if (!req_payload(e, qp, s, job, bth + pkt_build_headers(bth, &p), p.payload_len))
         return false;
-    job->slot = req->send;
-    job->psn = p.psn;
     job->bth_len = (uint16_t)pkt_len(p.opcode, p.payload_len);
     encap_tx(job->frame->data, &qp->encap, job->bth_len, e->ip_id++);
     req_commit_packet(e, qp, s, p.ack_req);

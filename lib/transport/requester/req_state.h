@@ -34,54 +34,64 @@ enum peer_keeps { KEEPS_UNKNOWN, KEEPS_NOT, KEEPS_IN_DOUBT, KEEPS };
  * only the round trip is touched, now and then, while all packets arrive and are answered in time.
  */
 struct req_recovery {
-    bool timed;
-    bool timed_first; /* it was sent for the first time */
+    /* The round trip. */
+    bool timed;       /* an answer to packet timed_psn, sent at timed_at, shows it */
+    bool timed_first; /* that packet was sent for the first time */
     bool timed_copy;  /* it had been sent again before */
-    uint8_t probes;   /* probes sent since the last progress */
-    uint8_t asks;     /* for trimmed responses, less the progress since: comp_ask_again */
-    bool ramps;       /* window_max grows again: req_start_slowly */
-    bool awaits_map;  /* the peer has sent a NAK, and no map yet */
-    bool has_trimmed; /* of response `trimmed` the headers alone have come: comp_trim.c */
-    bool alone;       /* the packet at the sending position is sent alone, then what is new */
-    bool alone_out;   /* that was done, and there is no answer yet */
-    bool one_asked;   /* una is packet `one` of a READ: it is asked for alone, req_asks_one */
-    bool has_one;     /* the answer to that has come; the others do not follow it */
     psn_t timed_psn;
-    psn_t timed_una;   /* una at that time */
-    ns_t timed_at;     /* `timed`: packet timed_psn was sent then */
-    ns_t rtt, rtt_var; /* the round trip, smoothed; rtt 0: not known */
+    psn_t timed_una; /* una at that time */
+    ns_t timed_at;
+    ns_t rtt, rtt_var; /* smoothed; rtt 0: not known */
+    ns_t rtt_min;      /* the shortest */
     ns_t slack;        /* an answer may be later than these say by as much */
+    ns_t early;        /* after that an answer came that seemed early, the last one; 0: none */
 
-    ns_t rtt_min;       /* the shortest round trip */
-    ns_t early;         /* after that an answer came that seemed early, the last one; 0: none */
-    ns_t give_up;       /* when the local ACK timeout is over that probes are sent in */
-    ns_t asked_at;      /* the last packet that asks for an answer was sent then: req_notes_asks */
-    ns_t wait;          /* for an answer, when one is asked for: ack_wait may be the rest of it */
-    psn_t again;        /* behind the last packet that was sent again */
-    psn_t probed;       /* the packet of the probes; behind a READ max_psn, which is beyond all */
-    psn_t probe_max;    /* max_psn when the first of them was sent */
-    ns_t probed_at;     /* when the last of them was sent */
+    /* Waiting for an answer, and probes, which ask for one. */
+    uint8_t probes;  /* sent since the last progress */
+    psn_t probed;    /* the packet of the probes; behind a READ max_psn, which is beyond all */
+    psn_t probe_max; /* max_psn when the first of them was sent */
+    ns_t probed_at;  /* when the last of them was sent */
+    ns_t give_up;    /* when the local ACK timeout is over that probes are sent in */
+    ns_t asked_at;   /* the last packet that asks for an answer was sent then: req_notes_asks */
+    ns_t wait;       /* for an answer, when one is asked for: ack_wait may be the rest of it */
+
+    /* What is sent again. */
+    psn_t again;             /* behind the last packet that was sent again */
+    bool has_response;       /* what was sent again last: no ACK of more will come first */
+    bool sent_for_an_answer; /* since a probe was sent, or all again: not because it was lost */
+    bool nak_follows;        /* the progress is a NAK's, which says what is missing */
+    bool ramps;              /* window_max grows again: req_start_slowly */
+    psn_t missing;           /* the packet that the last NAK told of */
+    uint32_t flight;         /* packets that are sent in a round trip: those behind a lost one */
+
+    /* A packet is sent alone, to find out whether the peer keeps those behind it. */
     uint8_t peer_keeps; /* enum peer_keeps */
-    bool has_response;  /* what was sent again last: no ACK of more will come first */
-    psn_t one;
-    bool nak_follows; /* the progress is a NAK's, which says what is missing */
-    uint32_t flight;  /* packets that are sent in a round trip: those behind a lost one */
-    psn_t missing;    /* the packet that the last NAK told of */
-    psn_t alone_end;  /* behind the last packet that was sent alone, when max_psn was alone_max */
+    bool alone;         /* the one at the sending position is, then what is new */
+    bool alone_out;     /* that was done, and there is no answer yet */
+    psn_t alone_end;    /* behind the last one, which was sent when max_psn was alone_max */
     psn_t alone_max;
-    ns_t told_at;  /* a NAK, or the headers of a response, were believed then */
-    ns_t retry_at; /* what is trimmed again and again took a retry then */
-    psn_t trimmed;
-    bool has_maps; /* the peer has sent a map of what it keeps */
-    bool no_maps;  /* it has agreed on them, but sends none */
-    /* req_sack.c: */
+
+    /* A packet of a READ is asked for alone: req_asks_one. */
+    bool one_asked; /* una is that packet, `one` */
+    bool has_one;   /* the answer has come; the others do not follow it */
+    psn_t one;
+
+    /* Maps of what the peer keeps: req_sack.c. */
+    bool has_maps;   /* it has sent one */
+    bool no_maps;    /* it has agreed on them, but sends none */
+    bool awaits_map; /* it has sent a NAK, and no map yet */
     bool reorder_known;
     uint8_t reorder_left; /* as many packets have to be lost before packets arrive in order again */
     uint16_t reorder;     /* packets that may overtake another */
     uint8_t duplicates;   /* of the last map */
     bool duplicates_known;
-    bool
-        sent_for_an_answer; /* since that a probe was sent, or all again: not because it was lost */
+
+    /* Trimmed packets: their headers alone have come. */
+    bool has_trimmed; /* those of response `trimmed`: comp_trim.c */
+    psn_t trimmed;
+    uint8_t asks;  /* for trimmed responses, less the progress since: comp_ask_again */
+    ns_t told_at;  /* a NAK, or the headers of a response, were believed then */
+    ns_t retry_at; /* what is trimmed again and again took a retry then */
 };
 
 /* req_commit.c alone writes the counts and PSNs from tail to rd_outstanding. */

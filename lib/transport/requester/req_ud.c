@@ -64,11 +64,10 @@ bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
     p.imm = imm ? __builtin_bswap32(w->imm) : 0;
     p.payload_len = s->len;
     bth = job->frame->data + ah->encap.len;
+    req_name_job(req, job, p.psn);
     if (!req_payload(e, qp, s, job, bth + pkt_build_headers(bth, &p), p.payload_len))
         return false;
     job->encap = &ah->encap;
-    job->slot = req->send;
-    job->psn = p.psn;
     job->bth_len = (uint16_t)pkt_len(p.opcode, p.payload_len);
     encap_tx(job->frame->data, &ah->encap, job->bth_len, e->ip_id++);
     if (encap_template_has_udp(&ah->encap))

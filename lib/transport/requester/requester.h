@@ -7,6 +7,7 @@
 #ifndef UROCE_REQUESTER_H
 #define UROCE_REQUESTER_H
 
+#include "mem_window.h"
 #include "req_commit.h"
 #include "req_sack.h"
 
@@ -87,6 +88,14 @@ bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job);
 static inline uint32_t req_ud_qkey(const struct qp *qp, const struct sqe *w)
 {
     return w->ud.remote_qkey & QKEY_CONTROLLED ? qp->qkey : w->ud.remote_qkey;
+}
+
+/* Which packet the job is: before its payload is fetched, as a copy that is late says which one has
+ * to be built again, and the first pieces may be copied while the others are queued. */
+static inline void req_name_job(const struct requester *req, struct tx_job *job, psn_t p)
+{
+    job->slot = req->send;
+    job->psn = p;
 }
 
 /* The payload of the packet at the sending position, padded: copied to `payload`, or noted in the

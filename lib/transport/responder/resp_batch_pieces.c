@@ -45,12 +45,12 @@ ALWAYS_INLINE void put_message(enum messages what, const struct rx_batch *b,
         mr_pieces_put(next, payload_of(what, b, s), s->payload);
 }
 
-ALWAYS_INLINE void complete_all(struct rx_batch *b, struct cq_batch cqes, bool solicited,
-                                unsigned n)
+ALWAYS_INLINE void complete_all(enum messages what, struct rx_batch *b, struct cq_batch cqes,
+                                bool solicited, bool counted, unsigned n)
 {
     b->messages = n;
-    if (counts(b->qp, QP_COUNT_RECV))
-        count_received(b->e, b->qp, b->span, n, false);
+    if (unlikely(counted))
+        count_and_give(what, b, n, &cqes);
     engine_post_batch(b->e, rx_batch_recv_cq(b), cqes, solicited);
 }
 
@@ -67,6 +67,7 @@ ALWAYS_INLINE unsigned place_pieces(enum messages what, struct rx_batch *b, unsi
     struct mr_grant g = {.direct = NULL};
     struct cq_batch cqes = cq_batch_begin(rx_batch_recv_cq(b), b->e->cfg.lane);
     struct mr_piece room[QUEUE_MAX_SGE];
+    const bool counted = counts_messages(b);
     bool solicited = false;
     uint32_t i;
 
@@ -79,10 +80,10 @@ ALWAYS_INLINE unsigned place_pieces(enum messages what, struct rx_batch *b, unsi
             break;
         put_message(what, b, s, &m, &common, rq->cons + i, c);
         solicited |= bth_is_solicited(s->bth);
-        cq_batch_give(&cqes, c);
+        give_message(counted, &cqes, c);
     }
     rq->cons += i;
-    complete_all(b, cqes, solicited, i);
+    complete_all(what, b, cqes, solicited, counted, i);
     return i;
 }
 
@@ -95,6 +96,7 @@ ALWAYS_INLINE unsigned place_shared_pieces(enum messages what, struct rx_batch *
     struct cq_batch cqes = cq_batch_begin(rx_batch_recv_cq(b), b->e->cfg.lane);
     struct mr_piece room[4 * FRAME_BURST];
     struct gathered message[FRAME_BURST];
+    const bool counted = counts_messages(b);
     bool solicited = false;
     unsigned i, pending, used = 0;
     struct srq *srq = rx_batch_srq(b);
@@ -116,9 +118,9 @@ ALWAYS_INLINE unsigned place_shared_pieces(enum messages what, struct rx_batch *
 
         put_message(what, b, &b->span[i], &message[i], &common, 0, c);
         solicited |= bth_is_solicited(b->span[i].bth);
-        cq_batch_give(&cqes, c);
+        give_message(counted, &cqes, c);
     }
-    complete_all(b, cqes, solicited, n);
+    complete_all(what, b, cqes, solicited, counted, n);
     return n;
 }
 

@@ -7,8 +7,6 @@
  */
 #include "resp_batch_recv.h"
 
-#include "count.h"
-
 /* ---- admit ---- */
 
 /* An SRQ says how many WQEs it has when they are taken. */
@@ -71,8 +69,7 @@ ALWAYS_INLINE bool queue_bytes(enum messages what, struct rx_batch *b, const str
 ALWAYS_INLINE struct rx_completion *complete_later(struct rx_batch *b, unsigned i,
                                                    const struct cqe *common)
 {
-    struct engine *e = b->e;
-    struct rx_completion *c = &e->completion[e->completions++];
+    struct rx_completion *c = rx_completion_take(b->e);
 
     *c = (struct rx_completion){.qp = b->qp,
                                 .cq = rx_batch_recv_cq(b),
@@ -184,6 +181,7 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
     struct mr_grant g = {.direct = NULL};
     struct cq_batch cqes = cq_batch_begin(qp->recv_cq, b->e->cfg.lane);
     const struct icrc_span *s = b->span;
+    const bool counted = counts_messages(b);
     bool solicited = false;
     uint32_t i;
 
@@ -195,12 +193,12 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
             break;
         put_message(what, b, s, &p, &common, rq.cons + i, c);
         solicited |= bth_is_solicited(s->bth);
-        cq_batch_give(&cqes, c);
+        give_message(counted, &cqes, c);
     }
     qp->resp.rq.cons += i;
     b->messages = i;
-    if (counts(qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE))
-        count_received(b->e, qp, b->span, i, what == WRITES_IMM);
+    if (unlikely(counted))
+        count_and_give(what, b, i, &cqes);
     engine_post_batch(b->e, qp->recv_cq, cqes, solicited);
     return i;
 }
@@ -214,12 +212,12 @@ ALWAYS_INLINE unsigned place_own(enum messages what, struct rx_batch *b, unsigne
 ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsigned n)
 {
     struct engine *e = b->e;
-    struct qp *qp = b->qp;
     struct srq *srq = rx_batch_srq(b);
     const struct cqe common = common_cqe(what, b);
     struct mr_grant g = {.direct = NULL};
     struct cq_batch cqes = cq_batch_begin(rx_batch_recv_cq(b), e->cfg.lane);
     struct place place[FRAME_BURST];
+    const bool counted = counts_messages(b);
     bool solicited = false;
     unsigned i, pending;
     const struct work_queue *rq = srq_begin(srq, &pending);
@@ -235,11 +233,11 @@ ALWAYS_INLINE unsigned place_shared(enum messages what, struct rx_batch *b, unsi
 
         put_message(what, b, &b->span[i], &place[i], &common, 0, c);
         solicited |= bth_is_solicited(b->span[i].bth);
-        cq_batch_give(&cqes, c);
+        give_message(counted, &cqes, c);
     }
     b->messages = n;
-    if (counts(qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE))
-        count_received(e, qp, b->span, n, what == WRITES_IMM);
+    if (unlikely(counted))
+        count_and_give(what, b, n, &cqes);
     engine_post_batch(e, rx_batch_recv_cq(b), cqes, solicited);
     return n;
 }

@@ -4,6 +4,7 @@
 #ifndef UROCE_RESP_BATCH_RECV_H
 #define UROCE_RESP_BATCH_RECV_H
 
+#include "count.h"
 #include "recv_cqe.h"
 #include "resp_datagram.h"
 #include "resp_rules.h"
@@ -127,6 +128,30 @@ ALWAYS_INLINE void put_cqe(enum messages what, const struct rx_batch *b, const s
         put_sender(HDR_IPV4, s, grh, c);
     else
         put_sender(b->form, s, grh, c);
+}
+
+/* Whether a counter counts messages of the batch. */
+ALWAYS_INLINE bool counts_messages(const struct rx_batch *b)
+{
+    return counts(b->qp, QP_COUNT_RECV | QP_COUNT_PEER_WRITE);
+}
+
+/* The CQE of a message that has its bytes. If messages are counted, the program must not find it
+ * before the count. */
+ALWAYS_INLINE void give_message(bool counted, struct cq_batch *cqes, struct cqe *c)
+{
+    if (unlikely(counted))
+        cq_batch_keep(cqes);
+    else
+        cq_batch_give(cqes, c);
+}
+
+/* The batch's first n messages are counted, and have the last CQEs. */
+ALWAYS_INLINE void count_and_give(enum messages what, const struct rx_batch *b, unsigned n,
+                                  const struct cq_batch *cqes)
+{
+    count_received(b->e, b->qp, b->span, n, what == WRITES_IMM);
+    cq_batch_give_kept(cqes, n);
 }
 
 /* The next n WQEs of an SRQ, which srq_begin has locked, are taken, and others may take those

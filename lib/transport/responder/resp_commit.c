@@ -61,13 +61,14 @@ void resp_resources_set(struct qp *qp, struct resp_resource *res, uint32_t max)
 
     resp_repeat_forget(qp);
     resp->res_pending = 0;
-    for (uint32_t i = resp->res_head - kept; i != resp->res_head; i++) {
-        res[i % max] = resp->res[i % resp->res_max];
-        resp->res_pending += res[i % max].pending;
+    for (uint32_t i = 0; i < kept; i++) {
+        res[i] = resp->res[(resp->res_head - kept + i) % resp->res_max];
+        resp->res_pending += res[i].pending;
     }
     free(resp->res);
     resp->res = res;
     resp->res_max = max;
+    resp->res_head = kept; /* those before are not there any more */
 }
 
 /* n more, at most all. The count stays small: where it wrapped around, the resources behind it

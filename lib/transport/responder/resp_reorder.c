@@ -35,6 +35,7 @@ static unsigned execute_some(struct engine *e, struct qp *qp)
     struct kept *done[FRAME_BURST];
     unsigned n = 0;
 
+    e->batch.bytes_leave = true; /* the room of what is done is free for others */
     while (n < FRAME_BURST && qp_can_receive(qp) && !qp->fault && resp_has_next(qp)) {
         struct rx_job *job = &e->rx_job[n];
         struct kept *k = kept_at(s, qp->resp.epsn);
@@ -57,6 +58,7 @@ static unsigned execute_some(struct engine *e, struct qp *qp)
             break;
     }
     rx_flush(e);
+    e->batch.bytes_leave = false;
     complete_recvs(e);
     for (unsigned i = 0; i < n && qp->resp.store == s; i++)
         resp_kept_done(s, done[i]);

@@ -4,6 +4,7 @@
  * The packets of a long SEND behind the first one come in batches, too: the message has its WQE, so
  * they only go on where the packet before has ended. SENDs of one packet: resp_batch_recv.c.
  */
+#include "mem_window.h"
 #include "mr_pieces.h"
 #include "recv_cqe.h"
 #include "resp_rules.h"
@@ -15,7 +16,7 @@ struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsign
 {
     struct responder *resp = &qp->resp;
     const struct pkt *p = &e->rx_job[job].pkt;
-    struct rx_completion *c = &e->completion[e->completions++];
+    struct rx_completion *c = rx_completion_take(e);
     uint16_t flags = pkt_info(p)->flags;
 
     resp->recv_busy = false;
@@ -88,6 +89,9 @@ unsigned resp_admit_send_segments(struct rx_batch *b, unsigned n)
 {
     const struct responder *resp = &b->qp->resp;
 
+    /* The members of a group may have taken all places of a burst. A batch ends one message. */
+    if (b->e->completions == ARRAY_SIZE(b->e->completion))
+        return 0;
     /* XRC: all packets name the SRQ that the WQE came from (A14.4). */
     if (b->xrc_srq && b->xrc_srq->serial != resp->recv_serial)
         return 0;

@@ -3,7 +3,7 @@
 #ifndef UROCE_RESP_STATE_H
 #define UROCE_RESP_STATE_H
 
-#include "mem.h"
+#include "mr_check.h"
 #include "psn.h"
 #include "work_queue.h"
 
@@ -68,7 +68,8 @@ struct responder {
     uint32_t write_rkey, write_left;
     struct resp_resource *res; /* ring of res_max */
     uint32_t res_max;          /* max_dest_rd_atomic */
-    uint32_t res_head;         /* resources opened since reset, modulo a multiple of res_max */
+    uint32_t res_head;         /* resources opened since reset, or those that were copied since
+                                  then to another ring: modulo a multiple of res_max */
     struct resp_store *store;  /* what arrived behind a gap (resp_store.c), or NULL */
     uint8_t in_vain;        /* requests that came again though they were not missing, modulo 256 */
     bool map_due;           /* a map has to be sent: resp_owe_map */

@@ -112,6 +112,8 @@ void rx_mcast(struct engine *e, unsigned job, const struct frame *f)
     struct mcast_member *m;
 
     serve_others(e, job, f);
+    rx->is_response = false; /* another packet was processed in the job before */
+    rx->srq = NULL;
     LIST_FOREACH(m, &e->mcast, link)
     {
         if (!gid_eq(&m->group, &rx->view.dgid) || qp_owner_engine(m->qp) != e ||

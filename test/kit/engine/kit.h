@@ -443,6 +443,11 @@ struct kit_engine {
     struct kit_late_call *late, *late_last;
     ns_t late_until;
     unsigned late_calls; /* ever */
+    /* What the engine was given for this call into it: the bytes stay for late calls. */
+    const struct frame *lent;
+    unsigned lent_n;
+    const uint8_t *late_frame[FRAME_BURST]; /* of these, those that late calls write to */
+    unsigned late_frames;
     struct kit_node *node;
     struct engine *engine;
     unsigned index;

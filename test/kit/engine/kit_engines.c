@@ -79,8 +79,10 @@ void kit_arrive(struct kit *k, struct kit_node *n, struct frame *frame, unsigned
         for (unsigned i = 0; i < count; i++)
             if (at[i] == p)
                 f[m++] = frame[i];
+        kit_lend(p, f, m);
         if (m)
             engine_rx(p->engine, f, m, k->now);
+        kit_lend(p, NULL, 0);
         p->received += m;
     }
     n->received += count;
@@ -164,6 +166,7 @@ static unsigned deliver_from(struct kit *k, struct kit_engine *p, unsigned from)
     }
     if (!n)
         return 0;
+    kit_lend(p, frame, n);
     if (from == p->index) {
         engine_rx(p->engine, frame, n, k->now);
         p->received += n;
@@ -171,6 +174,7 @@ static unsigned deliver_from(struct kit *k, struct kit_engine *p, unsigned from)
     } else {
         engine_rx_forwarded(p->engine, frame, n, p->node->part[from].lane, k->now);
     }
+    kit_lend(p, NULL, 0);
     for (unsigned i = 0; i < n; i++) {
         memset(h[i]->data, 0xA5, h[i]->len); /* its room is used again */
         free(h[i]);

@@ -36,6 +36,17 @@ void kit_adopt(struct kit_qp *qp);
 ns_t kit_engines_next(const struct kit_node *n);
 void kit_handed_fini(struct kit_engine *p);
 
+/* The frames of the next call into the engine; none: it has returned. */
+static inline void kit_lend(struct kit_engine *p, const struct frame *frame, unsigned n)
+{
+    p->lent = frame;
+    p->lent_n = n;
+    p->late_frames = 0;
+}
+
+/* Before kit_lend ends it: whether a late call writes to one of n frames that are sent. */
+void kit_late_check_sent(const struct kit_engine *p, const struct frame *sent, unsigned n);
+
 /* kit_config.late: some of an engine's calls end later. */
 void kit_late_init(struct kit_engine *p, struct engine_config *config);
 void kit_late_fini(struct kit_engine *p);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that answers late: a mem_caller that puts off some calls of the kit's copying backend, as
  * the dataplane's copiers do. Calls of one engine end in their order; those that copy to the engine
- * have no bytes for it. */
+ * have no bytes for it. As with the dataplane the bytes of frames stay until then, and no others.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -92,10 +93,54 @@ static bool is_late(struct kit_engine *p)
     return true;
 }
 
+/* The frame that a transfer's bytes are in, or NULL. */
+static const struct frame *frame_of(const struct kit_engine *p, const struct mem_io *io)
+{
+    const uint8_t *from = io->local;
+
+    for (unsigned i = 0; i < p->lent_n; i++) {
+        const struct frame *f = &p->lent[i];
+
+        if (from >= f->data && from + io->len <= f->data + max_of(f->len, f->room))
+            return f;
+    }
+    return NULL;
+}
+
+static bool is_late_frame(const struct kit_engine *p, const struct frame *f)
+{
+    for (unsigned i = 0; i < p->late_frames; i++)
+        if (p->late_frame[i] == f->data)
+            return true;
+    return false;
+}
+
+void kit_late_check_sent(const struct kit_engine *p, const struct frame *sent, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (is_late_frame(p, &sent[i]))
+            kit_fail("a frame is sent that a late call writes to");
+}
+
+static void check_bytes(struct kit_engine *p, const struct mem_call *c)
+{
+    for (unsigned i = 0; c->kind != MEM_CALL_ATOMIC && !c->own && i < c->n; i++) {
+        const struct frame *f = frame_of(p, &c->io[i]);
+
+        if (c->io[i].len <= MEM_SMALL)
+            continue;
+        if (!f)
+            kit_fail("the bytes of a late call are in no frame, and not its own");
+        if (c->kind == MEM_CALL_IN && !is_late_frame(p, f))
+            p->late_frame[p->late_frames++] = f->data;
+    }
+}
+
 static void put_off(struct kit_engine *p, struct kit_late_call *c)
 {
     struct kit *k = p->node->kit;
 
+    check_bytes(p, &c->call);
     if (!mem_call_own(&c->call))
         kit_fail("out of memory");
     c->due = p->node->holds_calls ? NS_NEVER : k->now + random_below(&k->late_random, LATE_MAX);

@@ -230,7 +230,10 @@ static unsigned pump(struct kit *k, struct kit_engine *p)
         return 0;
     for (unsigned i = 0; i < want; i++)
         frame[i] = (struct frame){.data = n->tx[i], .room = KIT_FRAME_ROOM};
+    kit_lend(p, frame, want);
     got = engine_tx(p->engine, frame, want, k->now);
+    kit_late_check_sent(p, frame, min_of(got, want));
+    kit_lend(p, NULL, 0);
     if (got > want)
         kit_fail("engine_tx filled %u of %u frames", got, want);
     if (got && !wanted)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kit_internal.h"
+#include "mem_window.h"
 #include "static_rate.h"
 
 struct kit_ah {

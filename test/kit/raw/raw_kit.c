@@ -5,6 +5,7 @@
 
 #include "bytes.h"
 #include "frame_layout.h"
+#include "mr_table.h"
 #include "raw_kit.h"
 
 static void *zeroed(size_t bytes)
@@ -71,6 +72,12 @@ static void on_wq(void *ctx, struct wq *wq, enum qp_event event)
 {
     assert_non_null(wq_owner(wq));
     ((struct raw_node *)ctx)->kit->wq_fatal += event == QP_EVENT_WQ_FATAL;
+}
+
+static void on_wq_charge(void *ctx, struct wq *wq, uint64_t cost)
+{
+    assert_non_null(wq_owner(wq));
+    ((struct raw_node *)ctx)->kit->wq_cost += cost;
 }
 
 static bool on_punt(void *ctx, const struct frame *f)
@@ -154,6 +161,7 @@ struct raw_kit *raw_kit_create(bool mapped)
                                            .async_event = on_async,
                                            .srq_event = on_srq,
                                            .wq_event = on_wq,
+                                           .wq_charge = on_wq_charge,
                                            .punt = on_punt,
                                            .forward = on_forward,
                                            .forward_copy = on_forward_copy}};

@@ -43,6 +43,7 @@ struct raw_kit {
     uint32_t fail_from, fail_to; /* slots that cannot be written or read */
     bool host_takes;             /* frames that are not RoCE */
     unsigned cq_errors, fatal, wq_fatal, srq_limit, last_wqe;
+    uint64_t wq_cost;  /* that programs were charged for work queues */
     unsigned forwards; /* asked for */
     ns_t now;
 };

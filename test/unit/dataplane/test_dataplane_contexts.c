@@ -446,9 +446,10 @@ static void test_few_are_left(void **state)
 /* Attached later than the pass began. */
 static void test_new_ones_are_hot(void **state)
 {
+    ns_t before = worker_time();
+
     begin();
-    now -= 5 * NS_PER_MS;
-    worker_cool_contexts(w, now);
+    worker_cool_contexts(w, before - 5 * NS_PER_MS);
     assert_int_equal(w->hot, PROGRAMS);
     end();
 }

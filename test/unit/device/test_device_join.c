@@ -8,6 +8,7 @@
 #include "control/inherit.h"
 #include "device_kit.h"
 #include "device_private.h"
+#include "mem_window.h"
 #include "objects/pd_mr.h"
 #include "unit.h"
 

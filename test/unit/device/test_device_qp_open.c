@@ -196,6 +196,23 @@ static void test_refused(void **state)
     check_state(&maker, target.qpn, QPS_RESET);
 }
 
+/* A target outlives its maker, and so the maker's domain and queues: it may have none. */
+static void test_target_has_its_domain_alone(void **state)
+{
+    struct ctl_create_qp rq = {.type = QPT_XRC_RECV, .xrcd = domain[0], .caps = {1, 1, 1, 1, 0}};
+    struct app_cq cq;
+    struct ctl_msg m;
+
+    app_cq(&maker, &cq, 16);
+    for (unsigned part = 0; part < 4; part++) {
+        m = (struct ctl_msg){.create_qp = rq};
+        m.create_qp.pd = part == 0 ? maker.pd : 0;
+        m.create_qp.send_cq = part == 1 ? cq.handle : 0;
+        m.create_qp.recv_cq = part == 2 ? cq.handle : 0;
+        assert_int_equal(app_call(&maker, CTL_CREATE_QP, &m), part < 3 ? -EINVAL : 0);
+    }
+}
+
 static void test_each_handle_does_all(void **state)
 {
     uint32_t one = open_target(&opener, domain[1]), two = open_target(&maker, domain[0]);
@@ -411,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_target_has_its_domain_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_each_handle_does_all, setup, teardown),
         cmocka_unit_test_setup_teardown(test_last_handle_ends_it, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sessions_end, setup, teardown),

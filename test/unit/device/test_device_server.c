@@ -28,6 +28,19 @@ static struct errand waits[2 * ERRAND_CLIENT_THREADS];
 static unsigned waiting;
 static int gate[2];
 
+static struct server *open_server(void)
+{
+    struct server_config config = {.loop = loop,
+                                   .rnic = rnic,
+                                   .path = addr.sun_path,
+                                   .mode = 0600,
+                                   .group = -1,
+                                   .stop_fd = -1};
+    int err;
+
+    return server_open(&config, &err);
+}
+
 static int setup(void **state)
 {
     int err;
@@ -37,13 +50,7 @@ static int setup(void **state)
     rnic->errands = errands_create(loop, &err);
     rnic->quota.limit[QUOTA_CONNECTION].total = CONNECTIONS;
     snprintf(addr.sun_path, sizeof(addr.sun_path), "/tmp/uroce-test-server.%d", getpid());
-    server = server_open(&(struct server_config){.loop = loop,
-                                                 .rnic = rnic,
-                                                 .path = addr.sun_path,
-                                                 .mode = 0600,
-                                                 .group = -1,
-                                                 .stop_fd = -1},
-                         &err);
+    server = open_server();
     waiting = 0;
     return server ? pipe(gate) : -1;
 }
@@ -443,6 +450,19 @@ static void test_turns(void **state)
     assert_int_equal(used(QUOTA_CONNECTION), 0);
 }
 
+/* The name was removed while the first server ran, and a second one took it. */
+static void test_path_of_another(void **state)
+{
+    struct server *first = server;
+
+    assert_int_equal(unlink(addr.sun_path), 0);
+    server = open_server();
+    assert_non_null(server);
+    server_close(first);
+    assert_int_equal(access(addr.sun_path, F_OK), 0);
+    close(connect_client());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +476,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_posted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_posted_connect, setup, teardown),
         cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_path_of_another, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("device_server", tests, NULL, NULL);

@@ -47,10 +47,38 @@ static void test_port_that_ceases_to_tell(void **state)
     cq_close(&cq[1]);
 }
 
+/* Its queue pair moves to where the packets arrive, and nothing is left of it. */
+static void test_rule_that_is_removed(void **state)
+{
+    const struct pktio_sim_config config = {.queues = {2, 2}, .rss_secret = true, .flows = 8};
+    enum steer_reason reason[2];
+    struct test_qp pair[2];
+    struct qp_object *q;
+
+    dataplane_start(&dp, 2, &config);
+    for (unsigned i = 0; i < 2; i++)
+        cq_open(&dp, i, &cq[i]);
+    connect_pair(pair, reason);
+    assert_int_equal(reason[0], STEER_RULE);
+    q = qp_object_get(pair[0].session, pair[0].layout.qpn);
+    assert_non_null(q->flow);
+    q->flow_sport = 50001; /* of a port that knows rules by ports alone */
+    steer_misplaced(pair[0].session, pair[0].layout.qpn, !worker_index(q->dp.port->worker));
+    assert_int_equal(q->reason, STEER_MISPLACED);
+    assert_null(q->flow);
+    assert_int_equal(q->flow_sport, 0);
+    for (unsigned i = 0; i < 2; i++)
+        qp_close(&pair[i]);
+    dataplane_stop(&dp);
+    cq_close(&cq[0]);
+    cq_close(&cq[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_port_that_ceases_to_tell),
+        cmocka_unit_test(test_rule_that_is_removed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

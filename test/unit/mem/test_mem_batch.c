@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common.h"
-#include "mem.h"
+#include "mem_batch.h"
 #include "mem_memcpy.h"
 #include "unit.h"
 

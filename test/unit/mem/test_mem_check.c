@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common.h"
-#include "mem.h"
+#include "mr_check.h"
 #include "unit.h"
 
 #define PD   7u
@@ -76,6 +76,55 @@ static void test_failed(void **state)
     assert_int_equal(check(&plain, BASE, LEN), MR_OK);
     mr_remove(&table, &failing);
     mr_remove(&table, &window);
+}
+
+/* A fault costs what the table has had of regions, and not what it has room for. */
+static void test_unused_slots(void **state)
+{
+    static uint8_t bytes[LEN];
+    struct mem_region never = plain;
+
+    never.direct = bytes;
+    never.pd = PD;
+    atomic_store(&table.region[table.slots - 1], &never);
+    assert_null(mr_find_direct(&table, bytes));
+    mr_fail(&table, &never);
+    assert_int_equal(never.pd, PD);
+    atomic_store(&table.region[table.slots - 1], NULL);
+}
+
+/* A worker that uses a region while it is removed, or replaced, may find its memory failing. */
+static void test_fails_while_it_leaves(void **state)
+{
+    static uint8_t bytes[2][LEN];
+    struct mem_region many[MR_LEAVING], one = plain, two = plain;
+
+    one.direct = bytes[0];
+    two.direct = bytes[1];
+    assert_int_equal(mr_insert(&table, &one, 1), 0);
+    mr_replace(&table, &one, &two);
+    assert_ptr_equal(mr_find_direct(&table, bytes[0]), &one);
+    assert_ptr_equal(mr_find_direct(&table, bytes[1]), &two);
+    mr_left(&table, &one);
+    assert_null(mr_find_direct(&table, bytes[0]));
+    mr_remove(&table, &two);
+    assert_int_equal(check(&two, BASE, 1), MR_BAD_KEY);
+    assert_ptr_equal(mr_find_direct(&table, bytes[1] + LEN - 1), &two);
+    assert_null(mr_find_direct(&table, bytes[1] + LEN));
+    mr_left(&table, &two);
+    assert_null(mr_find_direct(&table, bytes[1]));
+    for (unsigned i = 0; i < MR_LEAVING; i++) {
+        many[i] = plain;
+        many[i].len = 1;
+        many[i].direct = bytes[0] + i;
+        assert_int_equal(mr_insert(&table, &many[i], 1), 0);
+        mr_remove(&table, &many[i]);
+    }
+    for (unsigned i = 0; i < MR_LEAVING; i++)
+        assert_ptr_equal(mr_find_direct(&table, bytes[0] + i), &many[i]);
+    for (unsigned i = 0; i < MR_LEAVING; i++)
+        mr_left(&table, &many[i]);
+    assert_null(mr_find_direct(&table, bytes[0]));
 }
 
 static void test_ranges(void **state)
@@ -212,10 +261,15 @@ static void test_hints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hints),        cmocka_unit_test(test_failed),
-        cmocka_unit_test(test_ranges),       cmocka_unit_test(test_rights),
-        cmocka_unit_test(test_order),        cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_hints),
+        cmocka_unit_test(test_failed),
+        cmocka_unit_test(test_unused_slots),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_rights),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_removed),
         cmocka_unit_test(test_host_address),
+        cmocka_unit_test(test_fails_while_it_leaves),
     };
 
     return cmocka_run_group_tests_name("mem_check", tests, setup, teardown);

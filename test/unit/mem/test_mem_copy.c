@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The memory of another process: a forked child with the same addresses. */
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 #include "common.h"
 #include "copy.h"
+#include "mem_batch.h"
 #include "unit.h"
 
 #define PAGES       8u
@@ -364,6 +366,36 @@ static void test_atomic_between_workers(void **state)
     assert_int_equal(sum, 2 * ADDS);
 }
 
+static void *add_to_hot(void *hot)
+{
+    uint64_t old;
+
+    mem_atomic(NULL, hot, at(7, 64), MEM_FETCH_ADD, 1, 0, &old, 0);
+    return NULL;
+}
+
+/* An atomic that waits for another one, whose memory does not answer, has done with its region,
+ * which goes with its program. */
+static void test_atomic_waits_without_region(void **state)
+{
+    const struct timespec limit = {.tv_sec = 5};
+    struct mem_region hot = mr;
+    _Atomic uint32_t told = 0;
+    pthread_t thread;
+
+    space.heat.word = &told;
+    mem_heat_restart(&hot, 1);
+    pthread_mutex_lock(&space.life.atomics);
+    assert_int_equal(pthread_create(&thread, NULL, add_to_hot, &hot), 0);
+    while (!atomic_load(&told) && !syscall(SYS_futex, &told, FUTEX_WAIT, 0, &limit, NULL, 0))
+        ;
+    assert_int_equal(atomic_load(&told), 1);
+    hot = (struct mem_region){.backend = hot.backend, .space = hot.space};
+    pthread_mutex_unlock(&space.life.atomics);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&hot.heat.uses), 0);
+}
+
 /* A child without privileges has no access to its parent's memory. */
 static int try_without_rights(void)
 {
@@ -443,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_more_than_one_call),
         cmocka_unit_test_setup_teardown(test_atomic, start, stop),
         cmocka_unit_test_setup_teardown(test_atomic_between_workers, start, stop),
+        cmocka_unit_test_setup_teardown(test_atomic_waits_without_region, start, stop),
         cmocka_unit_test_setup_teardown(test_denied, start, stop),
         cmocka_unit_test_setup_teardown(test_marked_gone, start, stop),
         cmocka_unit_test_setup_teardown(test_killed, start, stop),

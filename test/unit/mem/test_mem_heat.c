@@ -2,7 +2,7 @@
 /* Regions that are copied a lot: each is reported once, by whichever worker counts it. */
 #include <pthread.h>
 
-#include "mem.h"
+#include "mem_heat.h"
 #include "unit.h"
 
 #define LIMIT   10

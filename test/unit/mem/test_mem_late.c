@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "common.h"
-#include "mem.h"
+#include "mem_batch.h"
+#include "mem_window.h"
 #include "unit.h"
 
 #define LONG (4 * MEM_SMALL)

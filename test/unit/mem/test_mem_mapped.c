@@ -9,6 +9,7 @@
 
 #include "common.h"
 #include "mapped.h"
+#include "mem_batch.h"
 #include "unit.h"
 
 #define APP_BASE UINT64_C(0x7f1234560000) /* the application's address of the file's start */
@@ -306,10 +307,14 @@ static void test_alignment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_seals),   cmocka_unit_test(test_same_bytes),
-        cmocka_unit_test(test_ranges),  cmocka_unit_test(test_not_a_memory_file),
-        cmocka_unit_test(test_writing), cmocka_unit_test(test_huge_pages),
-        cmocka_unit_test(test_pieces),  cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_seals),
+        cmocka_unit_test(test_same_bytes),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_not_a_memory_file),
+        cmocka_unit_test(test_writing),
+        cmocka_unit_test(test_huge_pages),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_not_in_core_files),
     };
 

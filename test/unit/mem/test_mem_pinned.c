@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "mem_batch.h"
 #include "pinned.h"
 #include "unit.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common.h"
-#include "mem.h"
+#include "mr_table.h"
 #include "random.h"
 #include "unit.h"
 

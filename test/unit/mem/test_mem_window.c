@@ -4,7 +4,8 @@
 #include <errno.h>
 
 #include "common.h"
-#include "mem.h"
+#include "mem_batch.h"
+#include "mem_window.h"
 #include "unit.h"
 
 #define PD       7u

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "common.h"
-#include "mem.h"
+#include "mem_window.h"
 #include "unit.h"
 
 #define PD     7u

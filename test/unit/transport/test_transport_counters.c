@@ -2,6 +2,9 @@
 /* What completion counters count: two engines, whose queue pairs have a counter of each kind of
  * work. */
 #include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "batch_kit.h"
 #include "engine_private.h"
@@ -56,12 +59,18 @@ static struct sqe *post(enum sqe_op op, uint32_t len)
     return w;
 }
 
-static void post_recv(struct side *s, uint32_t len)
+static struct rqe *next_rqe(struct side *s, uint32_t len)
 {
     struct rqe *w = work_queue_slot(s->rq, SLOTS, rqe_stride(2), s->recv_prod++);
 
     *w = (struct rqe){.wr_id = s->recv_prod, .num_sge = 1};
     *(struct sge *)(w + 1) = (struct sge){.addr = IOVA, .length = len, .lkey = s->mr.key};
+    return w;
+}
+
+static void post_recv(struct side *s, uint32_t len)
+{
+    next_rqe(s, len);
     atomic_store(&s->shared->rq_prod, s->recv_prod);
 }
 
@@ -327,6 +336,99 @@ static void test_reads_alone(void **state)
     end();
 }
 
+/* ---- the order of counts and CQEs ---- */
+
+/* A counter in a page that faults when it is written for the first time. */
+static struct {
+    struct counter_line *line;
+    size_t page;
+    const struct cq_shared *ring; /* of the queue whose CQEs must not be there before */
+    uint32_t size;
+    uint32_t next; /* index of the first of them */
+    unsigned faults;
+    bool cqe_came_first;
+} watched;
+
+static void on_count(int signal, siginfo_t *info, void *context)
+{
+    const struct cq_lane *lane = cq_lane_at((struct cq_shared *)watched.ring, watched.size, 0);
+
+    watched.faults++;
+    watched.cqe_came_first = atomic_load(&lane->entry[watched.next].seq) != 0;
+    mprotect(watched.line, watched.page, PROT_READ | PROT_WRITE);
+}
+
+/* LEN bytes in one piece of memory, or in two. */
+static unsigned pieces = 1;
+
+static void messages(enum sqe_op op, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct rqe *w = next_rqe(&b, LEN / pieces);
+
+        w->num_sge = pieces;
+        ((struct sge *)(w + 1))[1] = ((struct sge *)(w + 1))[0];
+        atomic_store(&b.shared->rq_prod, b.recv_prod);
+        post(op, LEN)->flags = SQE_SIGNALED;
+    }
+    run();
+}
+
+/* The first message of a connection establishes it, and is not received in a batch: those before
+ * are for that. */
+static void count_first(struct side *counted_side, enum qp_count what, enum sqe_op op,
+                        unsigned before, unsigned n)
+{
+    struct sigaction act = {.sa_sigaction = on_count, .sa_flags = SA_SIGINFO}, old;
+    struct comp_counter c;
+
+    watched.page = (size_t)sysconf(_SC_PAGESIZE);
+    watched.line =
+        mmap(NULL, watched.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(watched.line, MAP_FAILED);
+    watched.faults = 0;
+    watched.next = before;
+    c = (struct comp_counter){.line = watched.line};
+    side_init(&a, 1, 128, ALL_RIGHTS, 0);
+    side_init(&b, 2, 128, ALL_RIGHTS, 0);
+    watched.ring = counted_side->ring;
+    watched.size = counted_side->cq.size;
+    assert_int_equal(engine_qp_count(counted_side->qp, &c, what), 0);
+    connect_to(&a, &b, ALL_RIGHTS, PSN);
+    connect_to(&b, &a, ALL_RIGHTS, PSN);
+    now = 1;
+    messages(op, before);
+    assert_int_equal(mprotect(watched.line, watched.page, PROT_READ), 0);
+    assert_int_equal(sigaction(SIGSEGV, &act, &old), 0);
+    messages(op, n);
+    assert_int_equal(sigaction(SIGSEGV, &old, NULL), 0);
+    assert_int_equal(watched.faults, 1);
+    assert_false(watched.cqe_came_first);
+    assert_int_equal(atomic_load(&watched.line->done), before + n);
+    munmap(watched.line, watched.page);
+    end();
+}
+
+/* A program that reads a CQE finds it counted. */
+static void test_order(void **state)
+{
+    for (unsigned before = 0; before < 2; before++) {
+        for (unsigned n = 1; n <= 3; n += 2) {
+            count_first(&a, QP_COUNT_WRITE, SQE_WRITE, before, n);
+            count_first(&a, QP_COUNT_READ, SQE_READ, before, n);
+            count_first(&b, QP_COUNT_RECV, SQE_SEND, before, n);
+            batch_srq_pd = PD;
+            count_first(&b, QP_COUNT_RECV, SQE_SEND, before, n);
+            pieces = 2;
+            count_first(&b, QP_COUNT_RECV, SQE_SEND, before, n);
+            batch_srq_pd = 0;
+            count_first(&b, QP_COUNT_RECV, SQE_SEND, before, n);
+            pieces = 1;
+            count_first(&b, QP_COUNT_PEER_WRITE, SQE_WRITE_IMM, before, n);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_refused_write), cmocka_unit_test(test_refused_read),
         cmocka_unit_test(test_not_ready),     cmocka_unit_test(test_memory_fails),
         cmocka_unit_test(test_attach),        cmocka_unit_test(test_reads_alone),
+        cmocka_unit_test(test_order),
     };
 
     return cmocka_run_group_tests_name("transport_counters", tests, NULL, NULL);

@@ -296,7 +296,7 @@ static void every_wq_transition(void **state)
 {
     static const bool may[3][3] = {[WQS_RESET] = {[WQS_RESET] = 1, [WQS_RDY] = 1},
                                    [WQS_RDY] = {[WQS_RESET] = 1, [WQS_RDY] = 1, [WQS_ERR] = 1},
-                                   [WQS_ERR] = {[WQS_RESET] = 1}};
+                                   [WQS_ERR] = {[WQS_RESET] = 1, [WQS_ERR] = 1}};
     struct fixture *f = *state;
     struct one_wq o;
 
@@ -628,6 +628,7 @@ static void posted_while_a_wq_is_flushed(void **state)
     engine_wq_attach(e, wq);
     assert_int_equal(engine_wq_modify(e, wq, WQS_RDY, 0), 0);
     assert_int_equal(engine_wq_modify(e, wq, WQS_ERR, 0), 0);
+    assert_int_equal(f->k->wq_cost, 8 * COST_FLUSH);
     engine_wq_detach(e, wq);
     wq_free(wq);
     expect_eight(&rq);
@@ -739,6 +740,54 @@ static void drop_rules(void **state)
 
 /* ---- completion counters ---- */
 
+/* Of a long receive queue a part is flushed at once, and the rest in turns of its queue pair, as of
+ * other services. */
+static void long_queue_is_flushed_in_turns(void **state)
+{
+    enum { LONG = 256, POSTED = 200, AT_ONCE = 64 };
+    struct fixture *f = *state;
+    struct raw_cq *cq = raw_cq_create(LONG);
+    struct qp_shared *shared = calloc(1, sizeof(*shared));
+    void *ring = calloc(LONG, rqe_stride(RAW_SGE));
+    struct qp_init init = {.type = QPT_RAW_PACKET,
+                           .pd = RAW_PD,
+                           .send_cq = &cq->cq,
+                           .recv_cq = &cq->cq,
+                           .shared = shared,
+                           .rq = {.ring = ring,
+                                  .prod = &shared->rq_prod,
+                                  .size = LONG,
+                                  .stride = rqe_stride(RAW_SGE),
+                                  .max_sge = RAW_SGE},
+                           .owner = f};
+    struct engine *e = f->k->node[0].engine;
+    struct qp_attr a = {.state = QPS_ERR};
+    struct frame none;
+    unsigned n;
+    struct cqe c;
+    struct qp *qp;
+    int err;
+
+    qp = qp_create(f->k->qps, &init, &err);
+    assert_non_null(qp);
+    engine_qp_attach(e, qp);
+    atomic_store(&shared->rq_prod, POSTED);
+    assert_int_equal(engine_qp_modify(e, qp, &a, QPA_STATE, NULL, 5, 0), 0);
+    for (n = 0; raw_poll(cq, &c); n++)
+        ;
+    assert_int_equal(n, AT_ONCE);
+    assert_true(engine_wants_tx(e));
+    assert_int_equal(engine_tx(e, &none, 1, 1), 0);
+    for (; raw_poll(cq, &c); n++)
+        assert_int_equal(c.status, WC_WR_FLUSH_ERR);
+    assert_int_equal(n, POSTED);
+    engine_qp_detach(e, qp);
+    qp_free(qp);
+    raw_cq_destroy(cq);
+    free(shared);
+    free(ring);
+}
+
 /* Frames that arrive, and receives that the error state flushes. */
 static void receives_are_counted(void **state)
 {
@@ -794,6 +843,7 @@ int main(void)
         CASE(kept_entry_is_flushed),
         CASE(posted_while_a_wq_is_flushed),
         CASE(posted_while_a_qp_is_flushed),
+        CASE(long_queue_is_flushed_in_turns),
         CASE(completions_overflow),
         CASE(default_rules_leave_the_host_its_frames),
         CASE(drop_rules),

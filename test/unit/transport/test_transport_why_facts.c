@@ -7,6 +7,8 @@
 
 #include "cause.h"
 #include "kit.h"
+#include "mem_window.h"
+#include "mr_about.h"
 #include "unit.h"
 
 #define ACCESS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)

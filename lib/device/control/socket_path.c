@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See socket_path.h. */
+#include "socket_path.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+
+static int new_socket(int type)
+{
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    return fd < 0 ? -errno : fd;
+}
+
+/* 0: the path is free. A socket that refuses connections is that of a dead daemon. */
+static int clear_path(const struct sockaddr_un *addr, int type)
+{
+    struct stat st;
+    int fd, err;
+
+    if (lstat(addr->sun_path, &st))
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISSOCK(st.st_mode))
+        return -EEXIST;
+    fd = new_socket(type);
+    if (fd < 0)
+        return fd;
+    err = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) ? errno : 0;
+    close(fd);
+    if (err == ECONNREFUSED)
+        return unlink(addr->sun_path) && errno != ENOENT ? -errno : 0;
+    return -EADDRINUSE;
+}
+
+/* The socket gets a temporary name first. */
+static int bind_socket(struct socket_path *p, int fd, unsigned mode, int64_t group)
+{
+    struct sockaddr_un temporary = {.sun_family = AF_UNIX};
+    int len = snprintf(temporary.sun_path, sizeof(temporary.sun_path), "%s.%d", p->addr.sun_path,
+                       getpid());
+
+    if (len < 0 || (size_t)len >= sizeof(temporary.sun_path))
+        return -ENAMETOOLONG;
+    unlink(temporary.sun_path);
+    if (bind(fd, (struct sockaddr *)&temporary, sizeof(temporary)))
+        return -errno;
+    if ((group >= 0 && chown(temporary.sun_path, (uid_t)-1, (gid_t)group)) ||
+        chmod(temporary.sun_path, mode) || listen(fd, BACKLOG) ||
+        lstat(temporary.sun_path, &p->file) || rename(temporary.sun_path, p->addr.sun_path)) {
+        int err = -errno;
+
+        unlink(temporary.sun_path);
+        return err;
+    }
+    return 0;
+}
+
+static int listen_at(struct socket_path *p, const char *path, int type, unsigned mode,
+                     int64_t group)
+{
+    int fd, err;
+
+    if ((size_t)snprintf(p->addr.sun_path, sizeof(p->addr.sun_path), "%s", path) >=
+        sizeof(p->addr.sun_path))
+        return -ENAMETOOLONG;
+    err = clear_path(&p->addr, type);
+    if (err)
+        return err;
+    fd = new_socket(type);
+    if (fd < 0)
+        return fd;
+    err = bind_socket(p, fd, mode, group);
+    if (!err)
+        return fd;
+    close(fd);
+    return err;
+}
+
+int socket_path_listen(struct socket_path *p, const char *path, int type, unsigned mode,
+                       int64_t group)
+{
+    int fd;
+
+    *p = (struct socket_path){.addr.sun_family = AF_UNIX};
+    fd = listen_at(p, path, type, mode, group);
+    if (fd < 0) /* the path belongs to another daemon or file */
+        p->addr.sun_path[0] = '\0';
+    return fd;
+}
+
+void socket_path_remove(const struct socket_path *p)
+{
+    struct stat st;
+
+    if (p->addr.sun_path[0] && !lstat(p->addr.sun_path, &st) && st.st_dev == p->file.st_dev &&
+        st.st_ino == p->file.st_ino)
+        unlink(p->addr.sun_path);
+}

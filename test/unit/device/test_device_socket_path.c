@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names of unix sockets: whose they are, and when they are there. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "socket_path.h"
+#include "unit.h"
+
+static char folder[] = "/tmp/uroce-socket-XXXXXX";
+static char path[sizeof(folder) + sizeof("/a.sock")];
+
+static bool exists(const char *name)
+{
+    return !access(name, F_OK);
+}
+
+static int listen_at(struct socket_path *p)
+{
+    return socket_path_listen(p, path, SOCK_SEQPACKET, 0640, -1);
+}
+
+static void test_name(void **state)
+{
+    struct socket_path p, second;
+    char temporary[sizeof(path) + 16];
+    struct stat st;
+    int fd = listen_at(&p), other;
+
+    assert_true(fd >= 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(S_ISSOCK(st.st_mode));
+    assert_int_equal(st.st_mode & 07777, 0640);
+    assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    snprintf(temporary, sizeof(temporary), "%s.%d", path, getpid());
+    assert_false(exists(temporary));
+    /* A process listens there: its name stays. */
+    assert_int_equal(listen_at(&second), -EADDRINUSE);
+    socket_path_remove(&second);
+    assert_true(exists(path));
+    /* None does: the socket is replaced. */
+    close(fd);
+    fd = listen_at(&p);
+    assert_true(fd >= 0);
+    /* The name was removed, and is another socket's by now. */
+    assert_int_equal(unlink(path), 0);
+    other = listen_at(&second);
+    assert_true(other >= 0);
+    socket_path_remove(&p);
+    assert_true(exists(path));
+    socket_path_remove(&second);
+    assert_false(exists(path));
+    close(fd);
+    close(other);
+}
+
+static void test_no_name(void **state)
+{
+    struct socket_path p;
+    char text[sizeof(p.addr.sun_path) + 1];
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(listen_at(&p), -EEXIST);
+    socket_path_remove(&p);
+    assert_int_equal(unlink(path), 0);
+    /* Too long; and long enough for itself alone, but not for its temporary name. */
+    memset(text, 'a', sizeof(text));
+    text[0] = '/';
+    for (unsigned less = 1; less <= 2; less++) {
+        text[sizeof(text) - less] = '\0';
+        assert_int_equal(socket_path_listen(&p, text, SOCK_STREAM, 0600, -1), -ENAMETOOLONG);
+        assert_int_equal(p.addr.sun_path[0], '\0');
+    }
+    /* A socket without a name, such as a service manager's. */
+    socket_path_remove(&(struct socket_path){0});
+}
+
+static int make_folder(void **state)
+{
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof(path), "%s/a.sock", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_name),
+        cmocka_unit_test(test_no_name),
+    };
+
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
