@@ -188,3 +188,18 @@ int ctl_run_user_folder(char folder[CTL_FOLDER_MAX])
         return -errno;
     return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077) ? 0 : -EPERM;
 }
+
+void ctl_device_name(const char *names, uint32_t index, const char *own, char name[CTL_NAME_MAX])
+{
+    size_t length;
+
+    while (names && index--) {
+        names = strchr(names, ',');
+        names = names ? names + 1 : NULL;
+    }
+    length = names ? strcspn(names, ",") : 0;
+    if (length && length < CTL_NAME_MAX)
+        snprintf(name, CTL_NAME_MAX, "%.*s", (int)length, names);
+    else
+        snprintf(name, CTL_NAME_MAX, "%s", own);
+}

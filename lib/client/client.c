@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client_inherit.h"
+#include "client_qp.h"
 #include "mr.h"
 
 int client_query_device(struct conn *c, uint32_t index, struct ctl_device *d)
@@ -136,8 +137,26 @@ int client_join(struct client *c, int fd, uint32_t *index)
     return err;
 }
 
+/*
+ * Those that the program has not destroyed. The daemon notices later that the connection is closed,
+ * and until then would let peers write to memory that the program may have freed. No other thread
+ * uses the context.
+ */
+static void end_queues(struct client *c)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; conn_is_ours(&c->conn) && i < c->qps.used && err != -EIO; i++) {
+        const struct client_qp *qp = atomic_load(&slot_at(&c->qps, i)->object);
+
+        if (qp)
+            err = conn_call_handle(&c->conn, qp->is_wq ? CTL_DESTROY_WQ : CTL_DESTROY_QP, qp->qpn);
+    }
+}
+
 void client_close(struct client *c)
 {
+    end_queues(c);
     mr_hot_end(c);
     mr_client_closes(c);
     leave_context(c);

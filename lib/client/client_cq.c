@@ -29,6 +29,7 @@ int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint3
     int err;
 
     memset(cq, 0, sizeof(*cq));
+    pthread_mutex_init(&cq->resizing, NULL);
     cq->client = c;
     err = slot_table_reserve(&c->cqs, &cq->id);
     if (err)
@@ -114,7 +115,7 @@ static int resize_locked(struct client_cq *cq, uint32_t cqe)
     return 0;
 }
 
-int client_cq_resize(struct client_cq *cq, uint32_t cqe)
+int client_cq_resize(struct client_cq *cq, uint32_t cqe, int *size)
 {
     struct client *c = cq->client;
     struct conn_retry retry = {0};
@@ -122,6 +123,7 @@ int client_cq_resize(struct client_cq *cq, uint32_t cqe)
 
     if (err)
         return err;
+    pthread_mutex_lock(&cq->resizing);
     do {
         client_cq_lock(cq);
         spin_lock(&cq->place);
@@ -129,8 +131,11 @@ int client_cq_resize(struct client_cq *cq, uint32_t cqe)
         spin_unlock(&cq->place);
         client_cq_unlock(cq);
     } while (err == -EAGAIN && conn_wait(&retry));
-    if (!err)
+    if (!err) {
         client_slab_destroy(&c->conn, &c->slabs, CTL_RESIZE_CQ_DONE, cq->handle);
+        *size = (int)cq->reader.size;
+    }
+    pthread_mutex_unlock(&cq->resizing);
     return err;
 }
 

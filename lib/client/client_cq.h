@@ -3,6 +3,8 @@
 #ifndef UROCE_CLIENT_CQ_H
 #define UROCE_CLIENT_CQ_H
 
+#include <pthread.h>
+
 #include "client.h"
 #include "client_qp.h"
 #include "comp_queue.h"
@@ -17,6 +19,7 @@ struct client_cq {
     struct spin place;
     bool single_threaded; /* the application has promised this: no locking */
     bool has_channel;
+    pthread_mutex_t resizing; /* the daemon resizes it for one thread at a time */
     struct client *client;
     uint32_t id, handle;
     _Atomic int users; /* queue pairs and work queues, which lead to it */
@@ -38,11 +41,12 @@ int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint3
 int client_cq_destroy(struct client_cq *cq);
 
 /*
- * Resizes the queue to at least `cqe` CQEs; what waits in it stays. 0; -EINVAL: more than that
- * waits; or another negative errno, and then the queue is as it was. Any thread; takes the lock, so
- * not from one that is between start_poll and end_poll.
+ * Resizes the queue to at least `cqe` CQEs, and writes to *size how many it has, before another
+ * thread may resize it; what waits in it stays. 0; -EINVAL: more than that waits; or another
+ * negative errno, and then the queue and *size are as they were. Any thread; takes the lock, so not
+ * from one that is between start_poll and end_poll.
  */
-int client_cq_resize(struct client_cq *cq, uint32_t cqe);
+int client_cq_resize(struct client_cq *cq, uint32_t cqe, int *size);
 
 /* An event waits for `count` completions or `period_us`: transport/moderation.h. 0 or a negative
  * errno. */

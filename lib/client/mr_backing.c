@@ -1,57 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memfd behind a program's own shared mapping, from /proc/self/maps and /proc/self/fd. */
+/*
+ * The memfd behind a program's own shared mapping, and the program's descriptor of it. Nothing
+ * leads from a mapping to its descriptor, so they are looked through: first those near the last one
+ * that was found, as a program with thousands registers its memory in the order in which it made
+ * it, or the same memory again.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "adopt_vma.h"
 #include "client_mr.h"
 
-struct mapping {
-    uint64_t start, end, offset, inode;
-    unsigned major_dev, minor_dev;
-    char perms[5];
-};
+#define NEAR 16
 
-/* The mapping that contains addr: the first one that ends above it, as /proc/self/maps is sorted.
- */
-static bool mapping_at(uint64_t addr, struct mapping *m)
-{
-    FILE *f = fopen("/proc/self/maps", "re");
-    char *line = NULL;
-    size_t size = 0;
-    bool found = false;
-
-    if (!f)
-        return false;
-    while (getline(&line, &size, f) > 0) {
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &m->start,
-                   &m->end, m->perms, &m->offset, &m->major_dev, &m->minor_dev, &m->inode) != 7)
-            break;
-        if (m->end > addr) {
-            found = m->start <= addr;
-            break;
-        }
-    }
-    free(line);
-    fclose(f);
-    return found;
-}
+static int last_found; /* under mr_mutex */
 
 /* Whether fd is the mapped file, writable, and sealed so that it cannot shrink under the daemon. */
-static bool is_backing(int fd, const struct mapping *m)
+static bool is_backing(int fd, const struct vma *v)
 {
     struct stat st;
     int seals;
 
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_ino != m->inode ||
-        st.st_dev != makedev(m->major_dev, m->minor_dev))
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_ino != v->ino ||
+        st.st_dev != makedev(v->major_dev, v->minor_dev))
         return false;
     seals = fcntl(fd, F_GET_SEALS);
     return seals >= 0 && (seals & F_SEAL_SHRINK) &&
@@ -59,39 +35,60 @@ static bool is_backing(int fd, const struct mapping *m)
            (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 }
 
-static int find_fd(const struct mapping *m)
+/* A duplicate of fd if that is the mapped file, or -1. It is checked, too: another thread may have
+ * closed fd before. */
+static int take(int fd, const struct vma *v)
+{
+    int copy = is_backing(fd, v) ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+    if (copy >= 0 && !is_backing(copy, v)) {
+        close(copy);
+        return -1;
+    }
+    if (copy >= 0)
+        last_found = fd;
+    return copy;
+}
+
+static int find_near(const struct vma *v)
+{
+    int near = last_found, found = take(near, v);
+
+    for (int i = 1; found < 0 && i <= NEAR; i++) {
+        found = take(near + i, v);
+        if (found < 0)
+            found = take(near - i, v);
+    }
+    return found;
+}
+
+static int find_anywhere(const struct vma *v)
 {
     DIR *dir = opendir("/proc/self/fd");
     struct dirent *entry;
-    int found = -ENOENT;
+    int found = -1;
 
     if (!dir)
-        return -ENOENT;
-    while (found < 0 && (entry = readdir(dir))) {
-        int fd = atoi(entry->d_name);
-
-        if (entry->d_name[0] == '.' || !is_backing(fd, m))
-            continue;
-        /* The duplicate is checked again: another thread may have closed fd before. */
-        found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        if (found >= 0 && !is_backing(found, m)) {
-            close(found);
-            found = -ENOENT;
-        }
-    }
+        return -1;
+    while (found < 0 && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.')
+            found = take(atoi(entry->d_name), v);
     closedir(dir);
-    return found < 0 ? -ENOENT : found;
+    return found;
 }
 
 int mr_backing_find(uint64_t addr, uint64_t length, uint64_t *offset)
 {
-    struct mapping m;
+    struct vma v;
+    int found;
 
-    if (!length || addr + length < addr || !mapping_at(addr, &m))
+    if (!length || addr + length < addr || vma_find(addr, &v) || v.start > addr)
         return -ENOENT;
-    if (strcmp(m.perms + 3, "s") || m.perms[0] != 'r' || m.perms[1] != 'w' || !m.inode ||
-        addr + length > m.end)
+    if (!v.shared || !v.r || !v.w || !vma_is_memfd(&v) || addr + length > v.end)
         return -ENOENT;
-    *offset = m.offset + (addr - m.start);
-    return find_fd(&m);
+    *offset = v.offset + (addr - v.start);
+    found = find_near(&v);
+    if (found < 0)
+        found = find_anywhere(&v);
+    return found < 0 ? -ENOENT : found;
 }

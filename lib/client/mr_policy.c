@@ -33,7 +33,10 @@ int mr_policy_read(void)
     else if (text && !strcmp(text, "copy"))
         read = POLICY_COPY;
     else if (text && *text && strcmp(text, "auto")) {
-        fprintf(stderr, "uroce: " MR_POLICY_ENV "=%s is none of copy, big, auto\n", text);
+        fprintf(stderr,
+                "uroce: " MR_POLICY_ENV "=%s is none of copy, big, auto (the default): no device "
+                "can be opened\n",
+                text);
         return -EINVAL;
     }
     atomic_store_explicit(&policy, read, memory_order_relaxed);

@@ -45,7 +45,10 @@ int client_cpu_policy_read(void)
     bool stays = text && !strcmp(text, "stay");
 
     if (!stays && text && *text && strcmp(text, "auto")) {
-        fprintf(stderr, "uroce: " CLIENT_CPU_ENV "=%s is neither auto nor stay\n", text);
+        fprintf(stderr,
+                "uroce: " CLIENT_CPU_ENV "=%s is neither stay nor auto (the default): no device "
+                "can be opened\n",
+                text);
         return -EINVAL;
     }
     atomic_store_explicit(&stay, stays, memory_order_relaxed);

@@ -97,6 +97,8 @@ static struct ibv_context *finish_open(struct shim_context *ctx, struct ibv_devi
 {
     if (!err) {
         err = client_query_device(&ctx->client.conn, index, &ctx->info);
+        if (!err)
+            err = shim_part_id_chosen(&ctx->info);
         if (!err && !device)
             device = shim_device_of(index, &ctx->info);
         if (!err && !device)

@@ -33,30 +33,11 @@ static void lock_devices(void)
     pthread_mutex_lock(&devices_lock);
 }
 
-/* Not NULL: the application's name for device `index`, of *length characters. */
-static const char *chosen_name(uint32_t index, size_t *length)
-{
-    const char *at = getenv(DEVICE_NAMES_ENV);
-
-    while (at && index--) {
-        at = strchr(at, ',');
-        at = at ? at + 1 : NULL;
-    }
-    *length = at ? strcspn(at, ",") : 0;
-    return *length && *length < CTL_NAME_MAX ? at : NULL;
-}
-
 static void set_names(struct shim_device *d, const struct ctl_device *info)
 {
     const char *sys = ibv_get_sysfs_path();
-    size_t length;
-    const char *name = chosen_name(d->index, &length);
 
-    if (!name) {
-        name = info->name;
-        length = strlen(name);
-    }
-    snprintf(d->base.name, sizeof(d->base.name), "%.*s", (int)length, name);
+    ctl_device_name(getenv(DEVICE_NAMES_ENV), d->index, info->name, d->base.name);
     snprintf(d->base.dev_name, sizeof(d->base.dev_name), "uverbs%u", d->index);
     snprintf(d->base.dev_path, sizeof(d->base.dev_path), "%.160s/class/infiniband_verbs/uverbs%u",
              sys, d->index);

@@ -50,6 +50,7 @@ struct shim_mr {
     struct ibv_mr base;
     struct client_mr region[2];
     unsigned now;
+    bool replaced; /* the one that is not now has still to end */
     bool other;    /* not the program's memory */
     bool imported; /* another process's region, which only that one can deregister */
 };
@@ -133,6 +134,20 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
     return reg_mr(pd, addr, length, iova, access);
 }
 
+static int end_region(struct shim_mr *mr, unsigned which)
+{
+    return client_dereg_mr(&to_context(mr->base.context)->client, &mr->region[which]);
+}
+
+/* An error: the region that was replaced stays. -EAGAIN: its memory does not answer. */
+static int end_replaced(struct shim_mr *mr)
+{
+    int err = mr->replaced ? end_region(mr, !mr->now) : 0;
+
+    mr->replaced &= !is_destroyed(err);
+    return mr->replaced ? err : 0;
+}
+
 EXPORT int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 {
     struct shim_mr *mr = (struct shim_mr *)ibv_mr;
@@ -140,11 +155,12 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 
     if (mr->imported)
         return failed(EINVAL);
-    err = -client_dereg_mr(&to_context(ibv_mr->context)->client, &mr->region[mr->now]);
-
+    err = end_replaced(mr);
+    if (!err)
+        err = end_region(mr, mr->now);
     if (is_destroyed(err))
         free(mr);
-    return err;
+    return failed(-err);
 }
 
 EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
@@ -187,18 +203,22 @@ static int check_rereg(int flags, const struct ibv_pd *pd, const void *addr, siz
     return flags & IBV_REREG_MR_CHANGE_ACCESS ? check_access(access) : 0;
 }
 
-/* A second region that takes the keys of the first, which ends. Until then the first is as it was.
+/* A second region takes the keys of the first, which is to end. Until then the first is as it was.
  */
-static int rereg(struct shim_mr *mr, struct ctl_reg_mr *r)
+static int replace(struct shim_mr *mr, struct ctl_reg_mr *r)
 {
-    struct client *c = &to_context(mr->base.context)->client;
     unsigned other = !mr->now;
-    int err = client_reg_mr(c, &mr->region[other], r);
+    int err = end_replaced(mr);
 
+    if (!err)
+        err = client_reg_mr(&to_context(mr->base.context)->client, &mr->region[other], r);
     if (err)
         return err;
-    client_dereg_mr(c, &mr->region[mr->now]);
     mr->now = other;
+    mr->replaced = true;
+    mr->base.handle = r->handle;
+    mr->base.addr = (void *)(uintptr_t)r->addr;
+    mr->base.length = r->length;
     return 0;
 }
 
@@ -227,16 +247,18 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *pd, void 
     if (r.access & IBV_ACCESS_ZERO_BASED)
         r.iova = 0;
     if (!err)
-        err = rereg(mr, &r);
+        err = replace(mr, &r);
     if (err) {
         errno = -err;
         return IBV_REREG_MR_ERR_INPUT; /* the old region is as it was */
     }
-    base->handle = r.handle;
-    base->addr = (void *)(uintptr_t)r.addr;
-    base->length = r.length;
     if (flags & IBV_REREG_MR_CHANGE_PD)
         base->pd = pd;
+    err = end_replaced(mr);
+    if (err) {
+        errno = -err;
+        return IBV_REREG_MR_ERR_DO_FORK_OLD; /* the new one counts; the old memory is in use */
+    }
     return 0;
 }
 

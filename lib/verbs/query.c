@@ -2,6 +2,7 @@
 /* Queries: devices, ports, GIDs and P_Keys. */
 #include <arpa/inet.h>
 #include <limits.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "later.h"
@@ -14,16 +15,24 @@
 /* perftest uses ibv_wr_* only for part ids that it knows; a user can set one of these here. */
 #define PART_ID_ENV "UROCE_VENDOR_PART_ID"
 
-static uint32_t vendor_part_id(uint32_t real)
+int shim_part_id_chosen(struct ctl_device *info)
 {
     const char *text = getenv(PART_ID_ENV);
     char *end;
     unsigned long id;
 
     if (!text || !*text)
-        return real;
+        return 0;
     id = strtoul(text, &end, 0);
-    return *end || id > UINT32_MAX ? real : (uint32_t)id;
+    if (text[0] < '0' || text[0] > '9' || *end || id > UINT32_MAX) {
+        fprintf(stderr,
+                "uroce: " PART_ID_ENV "=%s is no number of 32 bits (by default %u): no device "
+                "can be opened\n",
+                text, info->vendor_part_id);
+        return -EINVAL;
+    }
+    info->vendor_part_id = (uint32_t)id;
+    return 0;
 }
 
 static int clamp_to_int(uint64_t v)
@@ -41,7 +50,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
         .max_mr_size = d->max_mr_size,
         .page_size_cap = PAGE_SIZES,
         .vendor_id = d->vendor_id,
-        .vendor_part_id = vendor_part_id(d->vendor_part_id),
+        .vendor_part_id = d->vendor_part_id,
         .hw_ver = d->hw_version,
         .max_qp = clamp_to_int(d->max_qp),
         .max_qp_wr = clamp_to_int(d->max_qp_wr),

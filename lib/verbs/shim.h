@@ -373,6 +373,11 @@ static inline bool send_allowed(enum ibv_qp_state s)
     return s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_SQE || s == IBV_QPS_ERR;
 }
 
+/* ---- query.c ---- */
+/* The device id of $UROCE_VENDOR_PART_ID, if it is set. 0; -EINVAL, with a line on standard error:
+ * its value is no such number. */
+int shim_part_id_chosen(struct ctl_device *info);
+
 /* ---- uroce.c ---- */
 /* $UROCE_ENTROPY, or the port's policy when it is not set. 0; -EINVAL, with a line on standard
  * error: its value is unknown. */

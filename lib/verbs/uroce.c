@@ -33,7 +33,7 @@ int shim_entropy_default(struct ctl_entropy *entropy)
     if (err)
         fprintf(stderr,
                 "uroce: " ENTROPY_ENV "=%s is none of kernel, rfc, spray, fixed:PORT with a PORT "
-                "from %u to %u\n",
+                "from %u to %u (by default the port's policy): no device can be opened\n",
                 text, ENTROPY_PORT_MIN, ENTROPY_PORT_MIN + ENTROPY_PORTS - 1);
     return err;
 }

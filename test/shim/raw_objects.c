@@ -36,7 +36,7 @@ void work_queue_states(void **state)
     static const bool may[3][3] = {
         [IBV_WQS_RESET] = {[IBV_WQS_RESET] = true, [IBV_WQS_RDY] = true},
         [IBV_WQS_RDY] = {[IBV_WQS_RESET] = true, [IBV_WQS_RDY] = true, [IBV_WQS_ERR] = true},
-        [IBV_WQS_ERR] = {[IBV_WQS_RESET] = true},
+        [IBV_WQS_ERR] = {[IBV_WQS_RESET] = true, [IBV_WQS_ERR] = true},
     };
     struct raw *r = *state;
 

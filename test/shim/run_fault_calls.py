@@ -322,6 +322,8 @@ def counters():
 def refuses():
     for words, sentence in ((["add", "event", "port_err"], "this is no rule: say uroce fault now"),
                             (["now", "drop"], "this is a rule: say uroce fault add"),
+                            (["add", "explode"], '"explode" is no action: say drop,'),
+                            (["now", "explode"], '"explode" is not what can happen now: say qp_error, event or daemon_death'),
                             (["add", "fail", "destroy_qp", "EIO"], '"destroy_qp" is no verb that can fail'),
                             (["now", "event", "port_err", "device", "none"], '"none" is no device')):
         status, text = fault(*words)

@@ -66,14 +66,19 @@ static void cookies_of_others_are_nobody(void **state)
     slot_table_destroy(&t);
 }
 
-static int sealed_memfd(int seals)
+static int named_memfd(const char *name, int seals)
 {
-    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, LEN), 0);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
     return fd;
+}
+
+static int sealed_memfd(int seals)
+{
+    return named_memfd("test", seals);
 }
 
 static void sealed_shared_memory_is_found(void **state)
@@ -99,6 +104,53 @@ static void sealed_shared_memory_is_found(void **state)
     assert_int_equal(mr_backing_find((uintptr_t)p, 100, &offset), -ENOENT);
     munmap(p, LEN / 2);
     close(fd);
+}
+
+/* The kernel takes 249 characters, and shows more. */
+static void memory_with_a_long_name_is_found(void **state)
+{
+    char name[250] = {0};
+    uint64_t offset;
+    uint8_t *p;
+    int fd, found;
+
+    memset(name, 'n', sizeof(name) - 1);
+    fd = named_memfd(name, F_SEAL_SHRINK);
+    p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    found = mr_backing_find((uintptr_t)p, LEN, &offset);
+    munmap(p, LEN);
+    close(fd);
+    assert_true(found >= 0);
+    close(found);
+}
+
+/* In order, backwards, and from one end to the other: near the last one that was found, and not. */
+static void each_of_many_descriptors_is_found(void **state)
+{
+    enum { FILES = 60 };
+    int fd[FILES];
+    uint8_t *p[FILES];
+
+    for (int i = 0; i < FILES; i++) {
+        fd[i] = sealed_memfd(F_SEAL_SHRINK);
+        p[i] = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd[i], 0);
+        *p[i] = (uint8_t)i;
+    }
+    for (int turn = 0; turn < 3 * FILES; turn++) {
+        int i = turn < FILES ? turn : turn < 2 * FILES ? 2 * FILES - 1 - turn : turn * 29 % FILES;
+        uint64_t offset;
+        uint8_t byte;
+        int found = mr_backing_find((uintptr_t)p[i], LEN, &offset);
+
+        assert_true(found >= 0);
+        assert_int_equal(pread(found, &byte, 1, (off_t)offset), 1);
+        assert_int_equal(byte, i);
+        close(found);
+    }
+    for (int i = 0; i < FILES; i++) {
+        munmap(p[i], LEN);
+        close(fd[i]);
+    }
 }
 
 static void other_memory_is_not_offered(void **state)
@@ -718,6 +770,8 @@ int main(void)
         cmocka_unit_test(ids_name_one_object_only),
         cmocka_unit_test(cookies_of_others_are_nobody),
         cmocka_unit_test(sealed_shared_memory_is_found),
+        cmocka_unit_test(memory_with_a_long_name_is_found),
+        cmocka_unit_test(each_of_many_descriptors_is_found),
         cmocka_unit_test(other_memory_is_not_offered),
         cmocka_unit_test(slabs_are_mapped_once),
         cmocka_unit_test(replies_are_acted_on_in_order),

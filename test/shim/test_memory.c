@@ -437,6 +437,33 @@ static void ends_in_use(void **state)
     }
 }
 
+/* A program may close the device with all that it has there, and free its memory then. */
+static void closed_in_use(void **state)
+{
+    static const uint8_t nothing[BYTES];
+
+    fill(p.a.buffer, 60000, 1);
+    for (unsigned round = 0; round < 50; round++) {
+        uint8_t *at = map_private(BYTES);
+        struct pair guest;
+        struct side m;
+
+        pair_open(&guest);
+        m = side_of(&guest.b, at, ibv_reg_mr(guest.pd, at, BYTES, ACCESS));
+        assert_non_null(m.mr);
+        modify_state(guest.b.qp, IBV_QPS_RESET);
+        modify_state(p.a.qp, IBV_QPS_RESET);
+        connect_qp(guest.b.qp, p.a.qp->qp_num);
+        connect_qp(p.a.qp, guest.b.qp->qp_num);
+        post_burst(&m);
+        assert_int_equal(ibv_close_device(guest.ctx), 0);
+        memset(at, 0, BYTES);
+        modify_state(p.a.qp, IBV_QPS_RESET);
+        assert_memory_equal(at, nothing, BYTES);
+        munmap(at, BYTES);
+    }
+}
+
 static atomic_bool stop;
 static atomic_uint made, failed;
 
@@ -556,7 +583,8 @@ static int run(void)
         T(two_mappings),     T(holes_and_rights),   T(stacks),
         T(large_pages),      T(pages_of_hugetlbfs), T(shared_memory),
         T(protected_memory), T(unmapped_memory),    T(truncated_file),
-        T(ends_in_use),      T(registered_in_use),  T(forked),
+        T(ends_in_use),      T(closed_in_use),      T(registered_in_use),
+        T(forked),
     };
     const struct CMUnitTest many[] = {T(many_regions)};
 

@@ -4,6 +4,7 @@
  * holds back until the test supplies them. Its own queue pairs wait for them, and complete when
  * they come; another program does not notice. Run by run_slow_memory.py, with copied regions.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -418,6 +419,36 @@ static void given_up(void **state)
     supply_pages(0);
 }
 
+/* A region is registered again while an access to its memory does not end: the memory before is not
+ * the program's yet, which the call says. The region is usable, and ends when that access has. */
+static void registered_again(void **state)
+{
+    struct ibv_wc wc;
+
+    hold_pages();
+    slow.qp = p.a.qp;
+    assert_int_equal(post_send(&slow, IBV_WR_RDMA_WRITE, &p.b, 0, HELD, 1), 0);
+    pause_ms(50);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p.a.buffer, PAGE, 0),
+                     IBV_REREG_MR_ERR_DO_FORK_OLD);
+    assert_int_equal(errno, EAGAIN);
+    assert_ptr_equal(mr->addr, p.a.buffer);
+    assert_int_equal(mr->length, PAGE);
+    supply_pages(0);
+    await(p.cq, &wc, 1);
+    modify_state(p.a.qp, IBV_QPS_RESET);
+    modify_state(p.b.qp, IBV_QPS_RESET);
+    pair_reconnect(&p);
+    assert_int_equal(
+        ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, PAGES * PAGE, 0), 0);
+    slow.qp = p.a.qp;
+    memset(held, 9, HELD);
+    assert_int_equal(post_send(&slow, IBV_WR_RDMA_WRITE, &p.b, 0, HELD, 2), 0);
+    await(p.cq, &wc, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_filled(p.b.buffer, 9, HELD);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +464,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(late_again_and_again, setup, teardown),
         cmocka_unit_test_setup_teardown(killed, setup, teardown),
         cmocka_unit_test_setup_teardown(given_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(registered_again, setup, teardown),
     };
     struct uffdio_register r = {.mode = UFFDIO_REGISTER_MODE_MISSING};
 

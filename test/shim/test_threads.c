@@ -415,8 +415,8 @@ static void *worker(void *arg)
 
 static void all_at_once(void **state)
 {
-    static void *(*const beside[])(void *) = {waker,  event_reader, registrar, resizer,
-                                              opener, importer,     member};
+    static void *(*const beside[])(void *) = {waker,   event_reader, registrar, resizer,
+                                              resizer, opener,       importer,  member};
     enum { BESIDE = sizeof(beside) / sizeof(beside[0]) };
     pthread_t thread[THREADS], other[BESIDE];
 

@@ -221,35 +221,44 @@ static void modify_without_grh(void)
 
 /* ---- datagrams ---- */
 
-static struct ibv_ah *make_ah(void)
+static struct ibv_ah *make_ah(const struct end *from)
 {
     struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
     struct ibv_ah *ah;
 
     attr.grh.dgid = own_gid();
-    ah = ibv_create_ah(a.pd, &attr);
+    ah = ibv_create_ah(from->pd, &attr);
     check(ah, "ibv_create_ah");
     return ah;
 }
 
-static void send_datagram(struct ibv_ah *ah, const struct end *to)
+static void send_datagram(const struct end *from, const struct end *to)
 {
-    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .wr.ud = {ah, to->qp->qp_num, 17}};
-    struct ibv_sge sge = piece(&a, 64);
+    struct ibv_sge sge = piece(from, 64);
+    struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND,
+                                   .sg_list = &sge,
+                                   .num_sge = 1,
+                                   .wr.ud = {make_ah(from), to->qp->qp_num, 17}};
 
-    post(&wr, &sge);
+    check(!ibv_post_send(from->qp, &wr, &bad), "ibv_post_send");
     expect_success();
 }
 
-/* One to b, and one to a itself: when it is here, b's has been looked at. */
+/* To a, which has a receive for it: until it is here. */
+static void send_to_a(const struct end *from)
+{
+    post_receive(&a, 128, a.mr->lkey);
+    send_datagram(from, &a);
+    expect_success();
+}
+
+/* One to b, and one to a itself: when it is here, b's worker has b's, and looks at it before it
+ * sends anything of b. */
 static void post_datagram(void)
 {
-    struct ibv_ah *ah = make_ah();
-
-    send_datagram(ah, &b);
-    post_receive(&a, 128, a.mr->lkey);
-    send_datagram(ah, &a);
-    expect_success();
+    send_datagram(&a, &b);
+    send_to_a(&a);
+    send_to_a(&b);
 }
 
 static void ud_no_receive(void)
@@ -268,7 +277,7 @@ static void ud_wrong_qkey(void)
     connect_both();
     post_receive(&b, 128, b.mr->lkey);
     sge = piece(&a, 64);
-    wr.wr.ud.ah = make_ah();
+    wr.wr.ud.ah = make_ah(&a);
     wr.wr.ud.remote_qpn = b.qp->qp_num;
     wr.wr.ud.remote_qkey = 18;
     post(&wr, &sge);
@@ -292,7 +301,7 @@ static void ud_too_long(void)
     type = IBV_QPT_UD;
     connect_both();
     sge = piece(&a, 60000);
-    wr.wr.ud.ah = make_ah();
+    wr.wr.ud.ah = make_ah(&a);
     wr.wr.ud.remote_qpn = b.qp->qp_num;
     wr.wr.ud.remote_qkey = 17;
     post(&wr, &sge);
