@@ -66,6 +66,8 @@ _uroce() {
             mapfile -t COMPREPLY < <(compgen -W "$(_uroce_rdma_words)" -- "$word")
         elif [ "$command" = fault ] && [ "$COMP_CWORD" = 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "add now list remove" -- "$word")
+        elif [ "$command ${COMP_WORDS[2]}" = 'fault now' ] && [ "$COMP_CWORD" = 3 ]; then
+            mapfile -t COMPREPLY < <(compgen -W "qp_error event daemon_death" -- "$word")
         else
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
         fi
@@ -73,14 +75,15 @@ _uroce() {
     esac
 }
 
-_uroced() {
+# Of uroced and uroce-perf: the program's options.
+_uroce_program() {
     local word=${COMP_WORDS[COMP_CWORD]}
 
     case $word in
-    -*) mapfile -t COMPREPLY < <(compgen -W "$(_uroce_options uroced)" -- "$word") ;;
+    -*) mapfile -t COMPREPLY < <(compgen -W "$(_uroce_options "${COMP_WORDS[0]}")" -- "$word") ;;
     *) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     esac
 }
 
 complete -F _uroce uroce
-complete -F _uroced uroced
+complete -F _uroce_program uroced uroce-perf

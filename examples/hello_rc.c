@@ -8,6 +8,8 @@
  * Without HOST it is the server. The steps are numbered; read main() first.
  */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +22,7 @@
 
 #define TEXT_BYTES 256
 #define SECONDS    60 /* limit for the whole program */
+#define TRIES      30 /* to connect, a tenth of a second apart */
 
 /* A real program cleans up and continues; this one prints what failed and ends. */
 #define CHECK(condition, what)         \
@@ -33,7 +36,27 @@
 static const char *device_name, *port = "18516";
 static int gid_index;
 
-/* Step 1. Before two queue pairs can connect, each side needs the other's queue pair number, the
+/* Step 1. Opening a device returns a context, from which all other objects are created. */
+static struct ibv_context *open_device(void)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = NULL;
+
+    for (int i = 0; list && list[i] && !context; i++) {
+        if (device_name && strcmp(ibv_get_device_name(list[i]), device_name))
+            continue;
+        context = ibv_open_device(list[i]);
+        CHECK(context, "ibv_open_device");
+    }
+    if (!context) {
+        fprintf(stderr, "hello_rc: there is no RDMA device %s\n", device_name ? device_name : "");
+        exit(1);
+    }
+    ibv_free_device_list(list);
+    return context;
+}
+
+/* Step 2. Before two queue pairs can connect, each side needs the other's queue pair number, the
  * sequence number of its first packet, and the address (GID) of its port. Most programs exchange
  * them over TCP, as here, or use the connection manager (librdmacm). */
 struct address {
@@ -56,7 +79,11 @@ static int connect_tcp(const char *host)
     fd = socket(a->ai_family, a->ai_socktype, 0);
     CHECK(fd >= 0, "socket");
     if (host) {
-        CHECK(!connect(fd, a->ai_addr, a->ai_addrlen), "connect");
+        /* A server that was started just now may not listen yet. */
+        for (int tries = 0; connect(fd, a->ai_addr, a->ai_addrlen); tries++) {
+            CHECK(errno == ECONNREFUSED && tries < TRIES, "connect");
+            usleep(100000);
+        }
     } else {
         listener = fd;
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -73,21 +100,6 @@ static void exchange(int fd, const void *mine, void *theirs, size_t length)
 {
     CHECK(send(fd, mine, length, MSG_NOSIGNAL) == (ssize_t)length, "send");
     CHECK(recv(fd, theirs, length, MSG_WAITALL) == (ssize_t)length, "recv");
-}
-
-/* Step 2. Opening a device returns a context, from which all other objects are created. */
-static struct ibv_context *open_device(void)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    struct ibv_context *context = NULL;
-
-    for (int i = 0; list && list[i] && !context; i++) {
-        if (!device_name || !strcmp(ibv_get_device_name(list[i]), device_name))
-            context = ibv_open_device(list[i]);
-    }
-    CHECK(context, "no device");
-    ibv_free_device_list(list);
-    return context;
 }
 
 /* Step 3. A queue pair is a send queue and a receive queue. Each posted work request completes some
@@ -186,6 +198,17 @@ static void usage(void)
     exit(2);
 }
 
+/* A number from 0 to max. */
+static unsigned long number(const char *text, unsigned long max)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end || n > max)
+        usage();
+    return n;
+}
+
 static void options(int argc, char **argv)
 {
     int c;
@@ -194,12 +217,14 @@ static void options(int argc, char **argv)
         if (c == 'd')
             device_name = optarg;
         else if (c == 'g')
-            gid_index = atoi(optarg);
+            gid_index = (int)number(optarg, INT_MAX);
         else if (c == 'p')
-            port = optarg;
+            number(port = optarg, UINT16_MAX);
         else
             usage();
     }
+    if (argc > optind + 2)
+        usage();
 }
 
 int main(int argc, char **argv)
@@ -212,8 +237,9 @@ int main(int argc, char **argv)
     options(argc, argv);
     const char *host = argc > optind ? argv[optind] : NULL;
     const char *hello = argc > optind + 1 ? argv[optind + 1] : "Hello, RDMA";
-    int fd = connect_tcp(host);
     struct ibv_context *context = open_device();
+    CHECK(!ibv_query_gid(context, 1, gid_index, &mine.gid), "ibv_query_gid");
+    int fd = connect_tcp(host);
     struct ibv_pd *pd =
         ibv_alloc_pd(context); /* objects of one protection domain may be combined */
     struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
@@ -226,7 +252,6 @@ int main(int argc, char **argv)
     CHECK(mr, "ibv_reg_mr");
 
     mine.qpn = htonl(qp->qp_num);
-    CHECK(!ibv_query_gid(context, 1, gid_index, &mine.gid), "ibv_query_gid");
     exchange(fd, &mine, &peer, sizeof(mine));
     connect_qp(qp, &mine, &peer);
     CHECK(!ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq"); /* one event for the next completion */

@@ -12,6 +12,7 @@
  * hello_rc.c explains the steps that are the same there.
  */
 #include <arpa/inet.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,10 +46,16 @@ static struct ibv_context *open_device(void)
     struct ibv_context *context = NULL;
 
     for (int i = 0; list && list[i] && !context; i++) {
-        if (!device_name || !strcmp(ibv_get_device_name(list[i]), device_name))
-            context = ibv_open_device(list[i]);
+        if (device_name && strcmp(ibv_get_device_name(list[i]), device_name))
+            continue;
+        context = ibv_open_device(list[i]);
+        CHECK(context, "ibv_open_device");
     }
-    CHECK(context, "no device");
+    if (!context) {
+        fprintf(stderr, "hello_ud_multicast: there is no RDMA device %s\n",
+                device_name ? device_name : "");
+        exit(1);
+    }
     ibv_free_device_list(list);
     return context;
 }
@@ -184,6 +191,23 @@ static void send_text(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_chan
     CHECK(!ibv_destroy_ah(ah), "ibv_destroy_ah");
 }
 
+static void usage(void)
+{
+    fputs("usage: hello_ud_multicast [-d DEVICE] [-g GID-INDEX] [-M GROUP] [TEXT]\n", stderr);
+    exit(2);
+}
+
+/* A number from 0 to max. */
+static unsigned long number(const char *text, unsigned long max)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end || n > max)
+        usage();
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     static char memory[GRH_BYTES + TEXT_BYTES];
@@ -194,12 +218,14 @@ int main(int argc, char **argv)
         if (c == 'd')
             device_name = optarg;
         else if (c == 'g')
-            gid_index = atoi(optarg);
+            gid_index = (int)number(optarg, INT_MAX);
         else if (c == 'M')
             group_name = optarg;
         else
-            return 2;
+            usage();
     }
+    if (argc > optind + 1)
+        usage();
     alarm(SECONDS); /* no wait is without limit */
     struct ibv_context *context = open_device();
     struct ibv_pd *pd = ibv_alloc_pd(context);

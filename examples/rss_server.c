@@ -16,6 +16,7 @@
  *   frames ------> queue pair ----> number ----------------> one of 4 ----> buffers, completions
  */
 #include <arpa/inet.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,10 +61,15 @@ static struct ibv_context *open_device(void)
     struct ibv_context *context = NULL;
 
     for (int i = 0; list && list[i] && !context; i++) {
-        if (!device_name || !strcmp(ibv_get_device_name(list[i]), device_name))
-            context = ibv_open_device(list[i]);
+        if (device_name && strcmp(ibv_get_device_name(list[i]), device_name))
+            continue;
+        context = ibv_open_device(list[i]);
+        CHECK(context, "ibv_open_device");
     }
-    CHECK(context, "no device");
+    if (!context) {
+        fprintf(stderr, "rss_server: there is no RDMA device %s\n", device_name ? device_name : "");
+        exit(1);
+    }
     ibv_free_device_list(list);
     return context;
 }
@@ -215,6 +221,23 @@ static void destroy_queue(struct queue *q)
     free(q->buffers);
 }
 
+static void usage(void)
+{
+    fputs("usage: rss_server [-d DEVICE] [-p UDP-PORT] [-n PACKETS]\n", stderr);
+    exit(2);
+}
+
+/* A number from 0 to max. */
+static unsigned long number(const char *text, unsigned long max)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end || n > max)
+        usage();
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     unsigned long packets = (unsigned long)-1;
@@ -231,12 +254,14 @@ int main(int argc, char **argv)
         if (c == 'd')
             device_name = optarg;
         else if (c == 'p')
-            port = (uint16_t)atoi(optarg);
+            port = (uint16_t)number(optarg, UINT16_MAX);
         else if (c == 'n')
-            packets = strtoul(optarg, NULL, 10);
+            packets = number(optarg, ULONG_MAX);
         else
-            return 2;
+            usage();
     }
+    if (argc > optind)
+        usage();
     setvbuf(stdout, NULL, _IOLBF, 0);
     context = open_device();
     pd = ibv_alloc_pd(context);

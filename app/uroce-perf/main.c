@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "output.h"
 #include "peer/server.h"
 #include "result.h"
 #include "run_wait.h"
@@ -29,6 +30,14 @@ static int print_error(const char *text)
 {
     fprintf(stderr, "uroce-perf: %s\n", text);
     return -1;
+}
+
+/* The exit status when all is printed. */
+static int end_output(int status)
+{
+    int failed = output_end("uroce-perf", 0);
+
+    return status ? status : failed;
 }
 
 /* ---- the EAL's options ---- */
@@ -68,6 +77,10 @@ static const char *value_of(char **argv, int argc, int *i, const char *name)
  * the EAL. */
 static int split_eal(struct perf_ports *ports, struct eal *e, int argc, char **argv)
 {
+    if (argc && argv[0][0] != '-') { /* the EAL ignores it */
+        fprintf(stderr, "uroce-perf: unexpected argument \"%s\"\n", argv[0]);
+        return -1;
+    }
     for (int i = 0; i < argc; i++) {
         int first = i;
         const char *device = value_of(argv, argc, &i, "--vdev");
@@ -134,10 +147,10 @@ static int run_batch(const struct perf_options *o, struct perf_ports *ports, int
 /* With both ends in this process. */
 static int run_here(struct perf_options *o, struct perf_ports *ports, struct eal *e, int signal_fd)
 {
-    int status;
+    int status = start_env(ports, e);
 
-    if (start_env(ports, e))
-        return EXIT_FAILURE;
+    if (status)
+        return status == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
     if (o->interactive ||
         (!o->batch && !o->loads[0] && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         status = prompt_run(o, ports, signal_fd);
@@ -173,7 +186,7 @@ static int read_arguments(struct perf_options *o, struct perf_ports *ports, stru
             return 1;
         if (!strcmp(argv[split], "--version")) {
             puts("uroce-perf " UROCE_VERSION);
-            exit(EXIT_SUCCESS);
+            exit(end_output(EXIT_SUCCESS));
         }
         split++;
     }
@@ -205,7 +218,7 @@ int main(int argc, char **argv)
     if (status > 0) {
         fputs(usage, stdout);
         options_help();
-        return EXIT_SUCCESS;
+        return end_output(EXIT_SUCCESS);
     }
     if (status) {
         fprintf(stderr, "Try 'uroce-perf --help'.\n");
@@ -221,5 +234,5 @@ int main(int argc, char **argv)
     else
         status = run_here(&o, &ports, &e, signal_fd);
     close(signal_fd);
-    return status;
+    return end_output(status);
 }

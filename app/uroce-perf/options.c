@@ -18,6 +18,7 @@
 #define SIZE_MAX_BYTES (UINT64_C(64) << 20)
 #define PAIRS_MAX      60000
 #define OPTIONS_PORT   18700
+#define MTU_DEFAULT    4096
 #define DAY            (24 * 3600 * NS_PER_SEC)
 
 enum kind { NUMBER, SECONDS, FLAG, SWITCH, CHOICE, TEXT };
@@ -124,7 +125,7 @@ void options_default(struct perf_options *o)
     *o = (struct perf_options){.depth = 16,
                                .qps = 1,
                                .workers = 1,
-                               .mtu = 4096,
+                               .mtu = MTU_DEFAULT,
                                .signal = 1,
                                .buffer = UINT64_C(1) << 20,
                                .seed = 1,
@@ -379,13 +380,31 @@ static int check_frames(const struct perf_options *o, char *error, size_t size)
     return 0;
 }
 
-/* The list must be correct as a whole, and long enough. */
+/* The first CPU that comes again in the list; -1: none. */
+static int repeated_cpu(const char *list)
+{
+    int cpu;
+
+    for (unsigned i = 1; (cpu = cpu_list_at(list, i)) >= 0; i++)
+        for (unsigned k = 0; k < i; k++)
+            if (cpu_list_at(list, k) == cpu)
+                return cpu;
+    return -1;
+}
+
+/* The list must be correct as a whole, and long enough; two threads that poll on one CPU would
+ * measure the scheduler. */
 static int check_cpus(const struct perf_options *o, char *error, size_t size)
 {
+    int cpu;
+
     if (!o->cpus[0])
         return 0;
     if (cpu_list_at(o->cpus, UINT_MAX) == CPU_LIST_BAD)
         return fail(error, size, "cpus: \"%s\" is no list of CPUs", o->cpus);
+    cpu = repeated_cpu(o->cpus);
+    if (cpu >= 0)
+        return fail(error, size, "cpus: CPU %d is there twice", cpu);
     if (cpu_list_at(o->cpus, (unsigned)o->workers - 1) < 0)
         return fail(error, size, "cpus: \"%s\" has fewer than %" PRIu64, o->cpus, o->workers);
     return 0;
@@ -431,9 +450,9 @@ static int check_rate(const struct perf_options *o, char *error, size_t size)
 static int check_peer(const struct perf_options *o, char *error, size_t size)
 {
     static const char *const refused[] = {"server",  "verify", "bidirectional", "idle",
-                                          "workers", "icrc",   "interactive"};
+                                          "workers", "icrc",   "interactive",   "mtu"};
     const bool given[] = {o->server,      o->verify, o->bidirectional, o->idle > 0,
-                          o->workers > 1, !o->icrc,  o->interactive};
+                          o->workers > 1, !o->icrc,  o->interactive,   o->mtu != MTU_DEFAULT};
 
     for (size_t i = 0; o->client[0] && i < ARRAY_SIZE(refused); i++)
         if (given[i])

@@ -299,11 +299,11 @@ static void load_row(const struct perf *p, const struct perf_result *r, unsigned
     double p50 = r->quantile_ns[0], p99_9 = r->quantile_ns[3];
 
     if (!headed)
-        printf("%s, %lu bytes, %lu queue pairs of depth %lu, %s arrivals, us\n"
+        printf("%s, %lu bytes, %lu queue pair%s of depth %lu, %s arrivals, us\n"
                "%6s %12s %12s %9s %9s %9s %9s %9s %9s\n",
-               mode_name(p->opt.mode), p->size, p->opt.qps, p->opt.depth,
-               arrivals_name(p->opt.arrivals), "load %", "due/s", "messages/s", "50", "99", "99.9",
-               "max", "99.9/50", "pauses ms");
+               mode_name(p->opt.mode), p->size, p->opt.qps, p->opt.qps == 1 ? "" : "s",
+               p->opt.depth, arrivals_name(p->opt.arrivals), "load %", "due/s", "messages/s", "50",
+               "99", "99.9", "max", "99.9/50", "pauses ms");
     headed = true;
     printf("%6u %12lu %12.0f %9.2f %9.2f %9.2f %9.2f %9.1f %9.1f\n", load, p->opt.rate,
            r->messages_per_s, p50 / 1e3, r->quantile_ns[2] / 1e3, p99_9 / 1e3, r->max_ns / 1e3,

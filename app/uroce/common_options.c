@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "output.h"
+
 bool common_option(int option, const char **socket, int *as_json, void (*usage)(FILE *out))
 {
     switch (option) {
@@ -15,8 +17,16 @@ bool common_option(int option, const char **socket, int *as_json, void (*usage)(
         return true;
     case 'h':
         usage(stdout);
-        exit(EXIT_SUCCESS);
+        exit(output_end("uroce", 0));
     default:
         return false;
     }
+}
+
+int options_end(const char *command, int argc, char **argv)
+{
+    if (optind >= argc)
+        return 0;
+    fprintf(stderr, "uroce: %s: unexpected argument \"%s\"\n", command, argv[optind]);
+    return -1;
 }

@@ -18,4 +18,7 @@
  * process. False: another option. */
 bool common_option(int option, const char **socket, int *as_json, void (*usage)(FILE *out));
 
+/* 0 when getopt_long has left no argument, else -1 with a sentence on stderr. */
+int options_end(const char *command, int argc, char **argv);
+
 #endif

@@ -202,7 +202,13 @@ static int dissect_file(struct dissection *d, const char *file)
     int status;
 
     if (!pcap) {
-        fprintf(stderr, "uroce dissect: %s: %s\n", file, errbuf);
+        size_t n = strlen(file);
+
+        /* libpcap names the file where it cannot be opened, and nowhere else. */
+        if (!strncmp(errbuf, file, n) && errbuf[n] == ':')
+            fprintf(stderr, "uroce dissect: %s\n", errbuf);
+        else
+            fprintf(stderr, "uroce dissect: %s: %s\n", file, errbuf);
         if (is_compressed(file))
             fprintf(stderr, "uroce dissect: it is compressed: zcat %s | uroce dissect -\n", file);
         return STATUS_ERROR;
@@ -249,6 +255,7 @@ int uroce_dissect(int argc, char **argv)
         d.json = true;
     }
     if (optind != argc - 1) {
+        fputs("uroce dissect: one FILE is wanted\n", stderr);
         fputs(usage, stderr);
         return STATUS_ERROR;
     }

@@ -50,6 +50,8 @@ int endpoint_given(const char *option, char path[ENDPOINT_PATH_MAX])
     char here[4096] = "";
     int n;
 
+    if (option != NULL && option[0] == '\0') /* as an unset variable leaves it */
+        return -EDESTADDRREQ;
     if (given == NULL || given[0] == '\0')
         return 0;
     if (given[0] != '/' && getcwd(here, sizeof(here)) == NULL)
@@ -252,6 +254,9 @@ void endpoint_print_error(const char *path, int err)
     case -ENAMETOOLONG:
         fprintf(stderr, "uroce: the socket's path is longer than %d bytes\n",
                 ENDPOINT_PATH_MAX - 1);
+        break;
+    case -EDESTADDRREQ:
+        fputs("uroce: --socket has an empty path\n", stderr);
         break;
     case -EPERM:
         print_foreign(path);

@@ -15,7 +15,8 @@
 int endpoint_probe(const char *path);
 
 /* The path that the option (may be NULL) or the environment names, made absolute. 1: path is
- * filled; 0: neither names one; -ENAMETOOLONG or another negative errno. */
+ * filled; 0: neither names one; -EDESTADDRREQ: the option is empty; -ENAMETOOLONG or another
+ * negative errno. */
 int endpoint_given(const char *option, char path[ENDPOINT_PATH_MAX]);
 
 /* The user's own path, in the first of these folders that is this user's alone: $XDG_RUNTIME_DIR,

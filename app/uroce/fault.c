@@ -11,6 +11,7 @@
 #include "common_options.h"
 #include "ctl_msg.h"
 #include "endpoint.h"
+#include "output.h"
 #include "show.h"
 #include "table.h"
 
@@ -120,7 +121,7 @@ static int add(const struct arguments *a)
     if (join(a, m.fault.text) || request(a, &m))
         return 1;
     printf("rule %u\n", m.fault.number);
-    return fflush(stdout) ? 1 : 0;
+    return output_end("uroce: fault", 0);
 }
 
 static int act_now(const struct arguments *a)
@@ -164,7 +165,19 @@ static int list(const struct arguments *a)
     else
         err = table_print(stdout, rules, SHOW_FAULT_COLUMNS);
     json_decref(root);
-    return err || fflush(stdout) ? 1 : 0;
+    return output_end("uroce: fault", err);
+}
+
+static void print_wrong_words(const struct arguments *a)
+{
+    const char *const word = a->word[0];
+
+    if (strcmp(word, "add") && strcmp(word, "now") && strcmp(word, "list") &&
+        strcmp(word, "remove"))
+        fprintf(stderr, "uroce: fault: \"%s\" is not add, now, list or remove\n", word);
+    else
+        fprintf(stderr, "uroce: fault: too %s words after \"%s\"\n", a->words == 1 ? "few" : "many",
+                word);
 }
 
 static int read_options(struct arguments *a, int argc, char **argv)
@@ -193,6 +206,7 @@ int cmd_fault(int argc, char **argv)
             return list(&a);
         if (!strcmp(a.word[0], "remove") && a.words == 2)
             return remove_rules(&a);
+        print_wrong_words(&a);
     }
     usage(stderr);
     return EXIT_USAGE;

@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "dissect.h"
+#include "output.h"
 #include "replay.h"
 
 static const struct command {
@@ -53,13 +54,13 @@ static void print_help(FILE *out)
 }
 
 /* With stdin closed, for example, a socket would become descriptor 0. The placeholders are closed
- * on exec. */
+ * on exec. Nothing can be written to them: what was printed to a closed output is lost. */
 static void occupy_standard_descriptors(void)
 {
     int fd;
 
     do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
@@ -69,35 +70,60 @@ static void occupy_standard_descriptors(void)
 static int run_command(const struct command *c, int argc, char **argv)
 {
     char name[64];
+    int status;
 
+    snprintf(name, sizeof(name), "uroce: %s", c->name);
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
         puts("uroce " UROCE_VERSION);
-        return 0;
+        return output_end(name, 0);
     }
-    snprintf(name, sizeof(name), "uroce: %s", c->name);
     argv[0] = name;
-    return c->main(argc, argv);
+    status = c->main(argc, argv);
+    return status ? status : output_end(name, 0);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* A link to uroce with the name of another program, in the folder that `uroce run` puts before PATH
+ * (run/installation.h), is the command of that name. */
+static const struct command *command_of_link(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    return strcmp(name, "rdma") == 0 ? find_command(name) : NULL;
 }
 
 int main(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : "";
+    const struct command *c = argc > 0 ? command_of_link(argv[0]) : NULL;
+    const char *name = argc > 1 ? argv[1] : NULL;
 
     occupy_standard_descriptors();
+    if (c)
+        return run_command(c, argc, argv);
+    if (!name) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_help(stdout);
-        return 0;
+        return output_end("uroce", 0);
     }
     if (strcmp(name, "--version") == 0) {
         puts("uroce " UROCE_VERSION);
-        return 0;
+        return output_end("uroce", 0);
     }
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return run_command(&commands[i], argc - 1, argv + 1);
+    c = find_command(name);
+    if (c)
+        return run_command(c, argc - 1, argv + 1);
 
-    if (name[0] != '\0')
-        fprintf(stderr, "uroce: '%s' is not a command\n", name);
+    fprintf(stderr, "uroce: '%s' is not a command\n", name);
     print_help(stderr);
     return EXIT_USAGE;
 }

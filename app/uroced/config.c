@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The configuration file and its sections. See config.h. */
 #include "config_reader.h"
+#include "printable.h"
 
 #include <errno.h>
 #include <rte_cfgfile.h>
@@ -28,12 +29,15 @@ int config_fail(struct reader *r, const char *format, ...)
 static int begin_port(struct reader *r)
 {
     struct uroced_config *c = r->config;
-    unsigned number;
+    unsigned long number;
     char *end;
 
-    number = (unsigned)strtoul(r->section + 5, &end, 10);
+    errno = 0;
+    number = strtoul(r->section + 5, &end, 10);
     if (end == r->section + 5 || *end || r->section[5] == '-' || r->section[5] == '+')
         return config_fail(r, "must be named [port.N] with a number N");
+    if (errno || number > UINT32_MAX)
+        return config_fail(r, "must be named [port.N] with a number N up to %u", UINT32_MAX);
     if (c->ports == CONFIG_PORTS_MAX)
         return config_fail(r, "is one too many: there are at most %d ports", CONFIG_PORTS_MAX);
     for (unsigned i = 0; i < c->ports; i++) {
@@ -42,7 +46,7 @@ static int begin_port(struct reader *r)
     }
     r->port = &c->port[c->ports++];
     config_port_defaults(r->port);
-    r->port->number = number;
+    r->port->number = (unsigned)number;
     return 0;
 }
 
@@ -126,7 +130,12 @@ static int check_syntax(struct reader *r, FILE *f)
         const char *text = line + strspn(line, " \t\r\n");
 
         if (!strchr(line, '\n') && !feof(f))
-            return config_fail(r, "line %u is too long", n);
+            return config_fail(r,
+                               strlen(line) + 1 < sizeof(line) ? "line %u has a zero byte"
+                                                               : "line %u is too long",
+                               n);
+        if (n == 1 && !strncmp(line, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)))
+            return config_fail(r, "begins with a byte order mark: save it as UTF-8 without BOM");
         if (!*text || *text == '#')
             continue;
         if (*text == '[')
@@ -134,7 +143,7 @@ static int check_syntax(struct reader *r, FILE *f)
         else if (!in_section || *text == '=' || !strchr(text, '='))
             return config_fail(r, "line %u is neither [section] nor a key = value in a section", n);
     }
-    return 0;
+    return ferror(f) ? config_fail(r, "cannot be read: %s", strerror(errno)) : 0;
 }
 
 static int check_file(struct reader *r)

@@ -23,13 +23,14 @@
 #define CONFIG_ADDRESSES_MAX    (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
 struct uroced_port {
-    unsigned number;      /* N of [port.N] */
-    char device[256];     /* "loopback", "socket", "packet,iface=NAME", or as DPDK names it */
-    uint32_t mtu;         /* 0: the port's own */
-    unsigned queues;      /* at most; 0: as many as there are workers */
-    bool spread;          /* by software, over the queues that the port lacks */
-    bool no_segmentation; /* of a port over sockets of the kernel: it gets one packet at a time */
-    bool icrc_always;     /* also for packets that never leave this process */
+    unsigned number;       /* N of [port.N] */
+    char device[256];      /* "loopback", "socket", "packet,iface=NAME", or as DPDK names it */
+    uint32_t mtu;          /* 0: the port's own */
+    unsigned queues;       /* at most; 0: as many as there are workers */
+    bool spread;           /* by software, over the queues that the port lacks */
+    bool no_segmentation;  /* of a port over sockets of the kernel: it gets one packet at a time */
+    bool has_segmentation; /* the file says yes or no */
+    bool icrc_always;      /* also for packets that never leave this process */
     /* fe80:: without an interface identifier stands for the link-local address made from the MAC.
      */
     struct port_address address[CONFIG_ADDRESSES_MAX];

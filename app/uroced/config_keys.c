@@ -54,7 +54,9 @@ static int read_metrics(struct reader *r, const char *value)
     struct metrics_address address;
 
     if (metrics_address_parse(&address, value))
-        return config_fail(r, "must be ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH, not \"%s\"",
+        return config_fail(r,
+                           "must be ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH, not \"%s\" (an "
+                           "address is a number, a path begins with /)",
                            value);
     return config_text(r, value, r->config->metrics, sizeof(r->config->metrics));
 }
@@ -279,6 +281,7 @@ static int read_segmentation(struct reader *r, const char *value)
     int err = config_yes_no(r, value, &yes);
 
     r->port->no_segmentation = !yes;
+    r->port->has_segmentation = true;
     return err;
 }
 

@@ -242,22 +242,26 @@ static int choose_addresses(struct reader *r)
     }
     if (port_is_socket(p))
         return check_socket(r);
-    if (p->no_segmentation && !port_is_packet(p)) {
+    if (p->has_segmentation && !port_is_packet(p)) {
         r->key = "segmentation";
         return config_fail(r, "is for the devices socket and packet alone");
     }
+    if (loopback && p->mtu) {
+        r->key = "mtu";
+        return config_fail(r, "is not for the loopback device, whose path MTU is 4096");
+    }
     if (loopback && p->follow_kernel) {
         r->key = "addresses";
-        return config_fail(r, "the loopback device has no kernel interface below it");
+        return config_fail(
+            r, "cannot be the kernel's: the loopback device has no kernel interface below it");
     }
     if (!loopback && p->follow_host) {
         r->key = "addresses";
-        return config_fail(r, "the addresses of the whole host are for the devices loopback and "
-                              "socket alone");
+        return config_fail(r, "can be the whole host's for the devices loopback and socket alone");
     }
     if (loopback && p->tap) {
         r->key = "exception";
-        return config_fail(r, "no host can reach the loopback device");
+        return config_fail(r, "is not for the loopback device, which no other host can reach");
     }
     if (p->addresses || p->follow_kernel)
         return 0;
@@ -266,7 +270,8 @@ static int choose_addresses(struct reader *r)
     else if (on_kernel_interface(p) || p->tap)
         p->follow_kernel = true;
     else
-        return config_fail(r, "has no address");
+        return config_fail(r, "has no address (address.N), and its device names no kernel "
+                              "interface (iface=) that has some");
     return 0;
 }
 

@@ -31,12 +31,13 @@ struct daemon {
     struct rnic *rnic;
     struct server *server;
     struct service service;
-    struct metrics_http *metrics;
+    struct metrics_served metrics;
     struct kernel_follow *follow[CONFIG_PORTS_MAX];
     int signal_fd, uffd_device;
     pthread_t worker[WORKERS_MAX], waker, watch_thread;
     unsigned workers_running;
     bool waker_running, watch_running;
+    bool wrong_usage; /* of the environment, which only its start tells */
     struct watch *watch;
     struct late_report late_copies, late_errands; /* of two threads */
     uint64_t passes[WORKERS_MAX];                 /* of still_worker */
@@ -128,6 +129,7 @@ static int start_env(struct daemon *d, const struct options *o, char **argv)
         d->env = &env_dpdk;
     }
     err = d->env->init(&ec);
+    d->wrong_usage = err == -EINVAL;
     if (err)
         d->env = NULL;
     else if (has_dpdk)
@@ -355,7 +357,7 @@ static int start_daemon(struct daemon *d, const struct options *o, char **argv)
     if (!err)
         err = open_server(d);
     if (!err)
-        err = metrics_serve(&d->config, d->loop, d->rnic, &d->metrics);
+        err = metrics_serve(&d->metrics, &d->config, d->loop, d->rnic);
     if (err)
         return err;
     d->service.still = still_worker;
@@ -368,7 +370,7 @@ static int start_daemon(struct daemon *d, const struct options *o, char **argv)
 static void stop_daemon(struct daemon *d)
 {
     service_report_end(&d->service);
-    metrics_serve_end(&d->config, d->metrics);
+    metrics_serve_end(&d->metrics);
     if (d->server)
         server_close(d->server);
     if (d->server && d->config.idle_exit)
@@ -432,5 +434,7 @@ int main(int argc, char **argv)
         server_run(d.server);
     }
     stop_daemon(&d);
+    if (d.wrong_usage)
+        return EXIT_USAGE;
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

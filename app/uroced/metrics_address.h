@@ -5,12 +5,15 @@
 
 #include <sys/socket.h>
 
+#include "socket_path.h"
+
 /* The longest path, which leaves room for a temporary name. */
 #define METRICS_PATH_MAX 95
 
 struct metrics_address {
     struct sockaddr_storage sa;
     socklen_t length;
+    struct socket_path path; /* of a unix socket: what metrics_socket_open() has made */
 };
 
 /* Addresses are numbers. 0 or -EINVAL. */

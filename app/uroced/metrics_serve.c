@@ -8,38 +8,33 @@
 
 #include "metrics_socket.h"
 
-int metrics_serve(const struct uroced_config *c, struct event_loop *loop, struct rnic *r,
-                  struct metrics_http **server)
+int metrics_serve(struct metrics_served *m, const struct uroced_config *c, struct event_loop *loop,
+                  struct rnic *r)
 {
-    struct metrics_address address;
     const char *error;
     int listener;
 
-    *server = NULL;
     if (!c->metrics[0])
         return 0;
-    metrics_address_parse(&address, c->metrics);
-    listener = metrics_socket_open(&address);
+    metrics_address_parse(&m->address, c->metrics);
+    listener = metrics_socket_open(&m->address);
     if (listener < 0) {
         fprintf(stderr, "uroced: metrics at %s: %s\n", c->metrics,
                 listener == -EEXIST ? "exists and is not a socket" : strerror(-listener));
         return listener;
     }
-    *server = metrics_http_open(loop, r, listener, &error);
-    if (*server)
+    m->server = metrics_http_open(loop, r, listener, &error);
+    if (m->server)
         return 0;
-    metrics_socket_remove(&address);
+    metrics_socket_remove(&m->address);
     fprintf(stderr, "uroced: metrics: %s\n", error);
     return -ENOTSUP;
 }
 
-void metrics_serve_end(const struct uroced_config *c, struct metrics_http *server)
+void metrics_serve_end(struct metrics_served *m)
 {
-    struct metrics_address address;
-
-    if (!server)
+    if (!m->server)
         return;
-    metrics_http_close(server);
-    metrics_address_parse(&address, c->metrics);
-    metrics_socket_remove(&address);
+    metrics_http_close(m->server);
+    metrics_socket_remove(&m->address);
 }

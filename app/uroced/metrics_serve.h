@@ -4,13 +4,20 @@
 #define UROCED_METRICS_SERVE_H
 
 #include "config.h"
+#include "metrics_address.h"
 #include "metrics_http.h"
 
-/* Opens the socket and the server, before the filter of system calls. 0: *server serves, or is
- * NULL, as nothing is configured; or a negative errno with the reason on stderr. */
-int metrics_serve(const struct uroced_config *c, struct event_loop *loop, struct rnic *r,
-                  struct metrics_http **server);
-/* server may be NULL. */
-void metrics_serve_end(const struct uroced_config *c, struct metrics_http *server);
+/* Zeroed it serves nothing. */
+struct metrics_served {
+    struct metrics_http *server;
+    struct metrics_address address;
+};
+
+/* Opens the socket and the server, before the filter of system calls. 0: it serves, or
+ * nothing is configured; or a negative errno with the reason on stderr. */
+int metrics_serve(struct metrics_served *m, const struct uroced_config *c, struct event_loop *loop,
+                  struct rnic *r);
+/* Also of what serves nothing. */
+void metrics_serve_end(struct metrics_served *m);
 
 #endif

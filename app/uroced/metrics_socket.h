@@ -8,8 +8,9 @@
 /* A listening, non-blocking socket. A unix socket is its owner's alone; that of a dead daemon is
  * replaced. The descriptor or a negative errno: -EADDRINUSE: another process listens; -EEXIST: the
  * path is no socket. */
-int metrics_socket_open(const struct metrics_address *a);
-/* Removes a unix socket's name. The descriptor belongs to the server. */
+int metrics_socket_open(struct metrics_address *a);
+/* Removes the name of the unix socket that was opened: not that of another daemon, which may be
+ * there by now. The descriptor belongs to the server. */
 void metrics_socket_remove(const struct metrics_address *a);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "cpu_list.h"
 #include "metrics_address.h"
+#include "output.h"
 #include "uroced.h"
 
 #ifndef IS_SANITIZED
@@ -39,7 +40,7 @@ static const char usage[] =
     "      --idle-exit S    end when no program has been connected for S seconds\n"
     "      --seccomp yes|no refuse system calls that the daemon does not need (default: yes)\n"
     "      --user NAME      go on as this user when ports and socket are open (root)\n"
-    "      --metrics ADDRESS:PORT|unix:PATH\n"
+    "      --metrics ADDRESS:PORT|[ADDRESS]:PORT|unix:PATH\n"
     "                       serve metrics by HTTP (GET /metrics)\n"
     "      --telemetry      DPDK's telemetry socket, for dpdk-telemetry.py (ports of DPDK)\n"
     "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
@@ -117,7 +118,7 @@ static int apply_option(struct options *o, int option)
         return 0;
     case 'h':
         fputs(usage, stdout);
-        exit(EXIT_SUCCESS);
+        exit(output_end("uroced", 0));
     case OPT_SOCKET:
         o->socket = optarg;
         return *optarg ? 0 : bad_usage("--socket", optarg);
@@ -168,13 +169,19 @@ static int apply_option(struct options *o, int option)
         return *optarg ? 0 : bad_usage("--user", optarg);
     case OPT_METRICS:
         o->metrics = optarg;
-        return metrics_address_parse(&address, optarg) ? bad_usage("--metrics", optarg) : 0;
+        if (!metrics_address_parse(&address, optarg))
+            return 0;
+        fprintf(stderr,
+                "uroced: --metrics must be ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH, not \"%s\" "
+                "(an address is a number, a path begins with /)\n",
+                optarg);
+        return -1;
     case OPT_TELEMETRY:
         o->telemetry = true;
         return 0;
     case 'V':
         printf("uroced %s\n", UROCE_VERSION);
-        exit(EXIT_SUCCESS);
+        exit(output_end("uroced", 0));
     default:
         return -1;
     }

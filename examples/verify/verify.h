@@ -19,6 +19,11 @@
 #ifndef VERIFY_H
 #define VERIFY_H
 
+/* accept4() and POLLRDHUP; each file includes this header first. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

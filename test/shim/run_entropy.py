@@ -7,6 +7,7 @@ usage: run_entropy.py --build DIR TEST_VERBS"""
 import argparse
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -217,11 +218,22 @@ def shown(build, daemon):
             client.kill()
 
 
+NONSENSE = (("UROCE_ENTROPY", "sprayed", "fixed:PORT"), ("UROCE_MR", "mapped", "none of copy, big, auto (the default)"),
+            ("UROCE_PLACE", "here", "neither stay nor auto (the default)"),
+            *(("UROCE_VENDOR_PART_ID", value, "no number of 32 bits (by default 0)") for value in ("foo", "4119x", "-1", "4294967296")))
+
+
 def nonsense(daemon):
-    run = subprocess.run(["ibv_rc_pingpong", "-g", "0"], capture_output=True, text=True, timeout=20,
-                         env=daemon.environment({"UROCE_ENTROPY": "sprayed"}))
-    if run.returncode != 1 or "UROCE_ENTROPY=sprayed" not in run.stderr or "fixed:PORT" not in run.stderr:
-        raise kit.Failure(f"status {run.returncode}: {run.stderr}")
+    """Of every variable one line says it, and what follows."""
+    for variable, value, sentence in NONSENSE:
+        run = subprocess.run(["ibv_rc_pingpong", "-g", "0"], capture_output=True, text=True, timeout=20,
+                             env=daemon.environment({variable: value}))
+        said = [line for line in run.stderr.splitlines() if line.startswith(f"uroce: {variable}={value} is ")]
+        if run.returncode != 1 or len(said) != 1 or sentence not in said[0] or not said[0].endswith(": no device can be opened"):
+            raise kit.Failure(f"{variable}={value}: status {run.returncode}: {run.stderr}")
+    run = subprocess.run(["ibv_devinfo"], capture_output=True, text=True, timeout=20, env=daemon.environment({"UROCE_VENDOR_PART_ID": "0x1017"}))
+    if run.returncode or not re.search(r"vendor_part_id:\s+4119\n", run.stdout):
+        raise kit.Failure(f"a device id: {run}")
 
 
 def main():
@@ -243,7 +255,7 @@ def main():
         tap.point("a policy for datagrams, on the wire", wire.datagrams)
         tap.point("unmodified programs with UROCE_ENTROPY", lambda: unmodified(build, folder))
         tap.point("a queue pair's own policy is shown", lambda: shown(build, daemon))
-        tap.point("UROCE_ENTROPY that makes no sense", lambda: nonsense(daemon))
+        tap.point("variables that make no sense", lambda: nonsense(daemon))
     finally:
         daemon.stop()
     return 1 if tap.failed else 0

@@ -4,6 +4,7 @@
 
 usage: run_examples.py --build DIR --liar LIBRARY --raw-send PROGRAM [--quick]"""
 import argparse
+import glob
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ import run_rss
 import uroce_kit as kit
 
 IPV4, IPV6 = 0, 1  # GID indices of the loopback device
+SMALL = ("hello_rc", "hello_ud_multicast", "rss_server")
+NO_NAME = "x" * 64  # no label of a name is that long, and no server is asked for it
 
 # What the liar says, with which test, and how verify calls it.
 LIES = (
@@ -71,6 +74,24 @@ class Examples:
         server, client = kit.run_pair(self.daemon, [self.program("hello_rc"), "-g", str(gid)])
         require(server == "received 12 bytes: Hello, RDMA\n", server)
         require(client == "sent: Hello, RDMA\n", client)
+
+    def hello_rc_early(self):
+        """The client is there before its server listens, and without one it gives up."""
+        port = ["-p", str(kit.free_port())]
+        client = kit.Program(self.daemon, [self.program("hello_rc"), *port, "127.0.0.1"])
+        server = None
+        try:
+            kit.wait_until(lambda: any(row["pid"] == client.process.pid for row in self.daemon.show("clients")), 10, "the client's device")
+            server = kit.Program(self.daemon, [self.program("hello_rc"), *port])
+            require(client.finish(20) == "sent: Hello, RDMA\n", client.text())
+            require(server.finish(20) == "received 12 bytes: Hello, RDMA\n", server.text())
+        finally:
+            client.kill()
+            if server is not None:
+                server.kill()
+        alone = subprocess.run([self.program("hello_rc"), *port, "127.0.0.1"], capture_output=True, text=True, timeout=20,
+                               env=self.daemon.environment())
+        require(alone.returncode == 1 and alone.stderr == "hello_rc: connect: Connection refused\n", f"{alone}")
 
     def hello_ud_multicast(self, gid):
         command = [self.program("hello_ud_multicast"), "-g", str(gid)]
@@ -133,6 +154,30 @@ class Examples:
             if client is not None:
                 client.kill()
 
+    def by_hand(self):
+        """As a reader compiles them: without options."""
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
+        folder = kit.scratch_folder()
+        for name in SMALL:
+            self.compile(os.path.join(folder, name), [os.path.join(source, name + ".c")])
+        self.compile(os.path.join(folder, "verify"), sorted(glob.glob(os.path.join(source, "verify", "*.c"))))
+
+    @staticmethod
+    def compile(program, files):
+        done = subprocess.run(["gcc", "-Wall", "-Werror", "-o", program, *files, "-libverbs"], capture_output=True, text=True, timeout=100)
+        require(done.returncode == 0, f"{program}: {done.stderr}")
+
+    def wrong_usage_of_small_ones(self):
+        for name in SMALL:
+            for options, status, text in ((["-x"], 2, f"usage: {name} "), (["-d", "none"], 1, f"{name}: there is no RDMA device none\n"),
+                                          (["1", "2", "3"], 2, f"usage: {name} "),
+                                          (["-n" if name == "rss_server" else "-g", "2x"], 2, f"usage: {name} "),
+                                          (["-M" if name == "hello_ud_multicast" else "-p", "70000"], 2, name)):
+                out = subprocess.run([self.program(name), *options], capture_output=True, text=True, timeout=20, env=self.daemon.environment())
+                require(out.returncode == status and text in out.stderr, f"{name} {options}: exit status {out.returncode}: {out.stderr}")
+        out = subprocess.run([self.program("hello_rc"), NO_NAME], capture_output=True, text=True, timeout=20, env=self.daemon.environment())
+        require(out.returncode == 1 and f"hello_rc: {NO_NAME}: " in out.stderr, f"a host that there is not: {out}")
+
     def wrong_usage(self):
         for options, status in ((["--types", "rd"], 2), (["-m", "1000"], 2), (["-s", "1,x"], 2), (["a", "b"], 2),
                                 (["--nothing"], 2), (["-d", "none"], 1), (["-g", "4000"], 1), (["--help"], 0)):
@@ -155,12 +200,15 @@ def rows(examples, quick):
         yield "rss_server", examples.rss_server
     if quick:
         return
+    yield "hello_rc: the client first", examples.hello_rc_early
     yield "verify --statuses: the same at both ends, twice", examples.statuses
     for lie in LIES:
         yield f"verify notices a lie about {lie[0]}", lambda lie=lie: examples.notices(*lie)
     yield "verify tries again what an unreliable service loses", examples.tries_again
     yield "verify without its peer", examples.peer_vanishes
     yield "verify: wrong usage", examples.wrong_usage
+    yield "the others: wrong usage", examples.wrong_usage_of_small_ones
+    yield "compiled by hand", examples.by_hand
 
 
 def main():

@@ -340,6 +340,29 @@ def another_user():
         program.kill()
 
 
+def under_run(options, *command):
+    """What a program under `uroce run` prints."""
+    done = subprocess.run([daemon.build.uroce, "run", "--socket", daemon.socket, *options, "--", *command], capture_output=True,
+                          text=True, timeout=20)
+    expect(done.returncode == 0 and not done.stderr, f"{options} {command}: {done}")
+    return done.stdout
+
+
+def by_name():
+    """Programs under `uroce run` find it as rdma, with the names that the devices have for them."""
+    equal(under_run((), "rdma", "link"), text("link"))
+    equal(under_run((), "sh", "-c", "exec rdma res show qp type rc"), text("res show qp type rc"))
+    named = ("--device-name", "mlx5_7")
+    for words in ("dev", "link", "statistic", "res", *(f"res show {kind}" for kind in KINDS)):
+        wanted = [row | {"ifname": "mlx5_7"} for row in rows(words)]
+        equal(json.loads(under_run(named, "rdma", *words.split(), "-j")), wanted)
+    equal(under_run(named, "rdma", "link", "show", "mlx5_7/1"), text("link").replace("uroce0", "mlx5_7"))
+    done = subprocess.run([daemon.build.uroce, "run", "--socket", daemon.socket, *named, "rdma", "link", "show", "uroce0/1"],
+                          capture_output=True, text=True, timeout=20)
+    equal((done.returncode, done.stderr), (1, 'uroce: rdma: there is no device "uroce0"\n'))
+    equal(under_run(("--sys=no",), "sh", "-c", "echo $PATH"), os.environ["PATH"] + "\n")
+
+
 def main():
     global daemon
     options = kit.point_arguments()
@@ -350,7 +373,7 @@ def main():
     points = [("text is JSON", text_is_json), ("details", details), ("names", names), ("devices and links", devices_and_links),
               *((f"numbers of {kind}", lambda kind=kind: numbers(kind)) for kind in KINDS), ("a shared receive queue", shared_queue),
               ("the summary", summary), ("places", places), ("filters", filters), ("abbreviations", abbreviations),
-              ("refusals", refusals), ("another user", another_user), ("statistics", statistics)]
+              ("refusals", refusals), ("another user", another_user), ("statistics", statistics), ("by name", by_name)]
     try:
         with programs():
             return kit.run_points(points, options.match)

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
@@ -223,6 +224,12 @@ def chosen_names():
     for bad in ("a/b", "", ".", "a,,b", "x" * 64):
         expect(str(run(ROOT, "true", options=("--device-name", bad)).returncode), "2")
     expect(str(run(ROOT, "true", options=("--sys=maybe",)).returncode), "2")
+    names = ("env", "UROCE_DEVICE_NAMES=a_0")
+    expect(script(ROOT, "print(os.listdir('/sys/class/infiniband'))", prefix=names), "['a_0']\n")
+    if "a_0" not in output(ROOT, "ibv_devices", prefix=names):
+        raise kit.Failure("ibv_devices has no a_0")
+    expect(script(ROOT, "print(os.listdir('/sys/class/infiniband'))", options=options, prefix=names), "['mlx5_0']\n")
+    expect(str(run(ROOT, "true", prefix=("env", "UROCE_DEVICE_NAMES=a/b")).returncode), "2")
 
 
 # ---- values ----
@@ -421,6 +428,15 @@ def watcher_killed():
         expect(out, b"0\n")
 
 
+def few_descriptors():
+    """What cannot be made without descriptors is removed: the folder, which has most of them open."""
+    with place(ROOT) as (_, environment), tempfile.TemporaryDirectory() as folder:
+        environment |= {"XDG_RUNTIME_DIR": folder, "UROCE_SOCKET": daemon.socket}
+        for number in (16, 20):
+            subprocess.run(["sh", "-c", f"ulimit -n {number}; exec {build.uroce} run -- true"], env=environment, timeout=60, check=True)
+            expect(os.listdir(folder), [])
+
+
 def nested(who):
     expect(output(who, build.uroce, "run", "--sys=yes", "--device-name", "other0", "ls", "/sys/class/infiniband",
                   "/dev/infiniband"), "/dev/infiniband:\nrdma_cm\nuverbs0\n\n/sys/class/infiniband:\nother0\n")
@@ -476,6 +492,7 @@ def points():
             yield f"{who}: {name}", (lambda who=who, function=function: function(who)) if able else lambda who=who: skip(who)
     yield "--sys=no", turned_off
     yield "no right to mount", no_namespace
+    yield "few descriptors", few_descriptors
 
 
 def main():

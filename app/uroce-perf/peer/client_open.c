@@ -68,6 +68,8 @@ static int fail_event(const struct client *cl, const struct rdma_cm_event *event
         return fail_refused(&event->param.conn, to);
     if (event->event == RDMA_CM_EVENT_REJECTED)
         return fail(to, "no server listens there (%s, status %d)", name, event->status);
+    if (event->status < 0)
+        return fail(to, "the server cannot be reached: %s (%s)", strerror(-event->status), name);
     return fail(to, "the server cannot be reached (%s, status %d)", name, event->status);
 }
 
@@ -266,6 +268,18 @@ static struct client *client_new(const struct perf_options *o, const struct sent
     return NULL;
 }
 
+/* What the connection has, which no option can choose. */
+static int note_mtu(struct perf *p, const struct client_conn *c, const struct sentence *to)
+{
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+
+    if (p->client->calls->ibv_query_qp(c->id->qp, &attr, IBV_QP_PATH_MTU, &init))
+        return fail_errno(to, "ibv_query_qp");
+    p->opt.mtu = UINT64_C(128) << attr.path_mtu;
+    return 0;
+}
+
 static int open_conn(struct perf *p, unsigned i, const struct sentence *to)
 {
     struct client *cl = p->client;
@@ -275,7 +289,9 @@ static int open_conn(struct perf *p, unsigned i, const struct sentence *to)
         return fail_errno(to, "rdma_create_id");
     if (resolve(cl, c, &p->opt, to) || (!i && open_device(p, to)) || make_qp(p, c, to))
         return -1;
-    return connect_qp(p, c, to);
+    if (connect_qp(p, c, to))
+        return -1;
+    return i ? 0 : note_mtu(p, c, to);
 }
 
 int client_open(struct perf *p, char *error, size_t size)

@@ -300,10 +300,13 @@ static int listen_at(struct server *s, uint64_t port)
         return complain("no RDMA device");
     if (s->calls->rdma_create_id(s->channel, &s->listener, NULL, RDMA_PS_TCP))
         return complain("rdma_create_id");
-    if (s->calls->rdma_bind_addr(s->listener, (struct sockaddr *)&any) ||
-        s->calls->rdma_listen(s->listener, 128))
-        return complain("the server cannot listen");
-    return 0;
+    if (!s->calls->rdma_bind_addr(s->listener, (struct sockaddr *)&any) &&
+        !s->calls->rdma_listen(s->listener, 128))
+        return 0;
+    /* librdmacm's word for a port that is taken at all addresses: there is no other reason here. */
+    if (errno == EADDRNOTAVAIL)
+        errno = EADDRINUSE;
+    return complain("the server cannot listen");
 }
 
 static int watch(struct server *s, int fd, void *what)

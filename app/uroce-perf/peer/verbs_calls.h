@@ -24,6 +24,7 @@
     X(ibv_reg_mr)               \
     X(ibv_dereg_mr)             \
     X(ibv_modify_qp)            \
+    X(ibv_query_qp)             \
     X(ibv_wc_status_str)
 
 #define RDMACM_CALLS(X)           \

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "options.h"
+#include "output.h"
 #include "show.h"
 
 /* ---- flows ---- */
@@ -110,10 +111,8 @@ static int print_result(const struct spread_arguments *a, const struct spread_re
     int err =
         a->json ? spread_print_json(stdout, &a->plan, r) : spread_print_table(stdout, &a->plan, r);
 
-    if (err || fflush(stdout) || ferror(stdout)) {
-        fputs("uroce entropy: the standard output cannot be written\n", stderr);
+    if (output_end("uroce entropy", err))
         return EXIT_FAILURE;
-    }
     return a->svg ? write_svg(a->svg, &a->plan, r) : EXIT_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "printable.h"
 #include "random.h"
 #include "spread.h"
 
@@ -163,6 +164,8 @@ static const char *parse_words(struct flow *flow, char *const *word, unsigned n)
         return "a QPN is a number from 0 to 0xFFFFFF";
     if (n == LINE_WORDS && (gid_parse(&flow->src, word[2]) || gid_parse(&flow->dst, word[3])))
         return "not an IPv4 or IPv6 address";
+    if (n == LINE_WORDS && gid_is_ipv4(&flow->src) != gid_is_ipv4(&flow->dst))
+        return "one address is IPv4, the other IPv6";
     return NULL;
 }
 
@@ -218,7 +221,9 @@ int flows_add_lines(struct flows *f, FILE *in, const union gid *src, const union
     int err;
 
     while ((err = read_line(in, line, error)) > 0) {
-        err = add_line(f, line, &flow, error);
+        bool has_mark = number == 1 && !strncmp(line, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK));
+
+        err = add_line(f, line + (has_mark ? strlen(BYTE_ORDER_MARK) : 0), &flow, error);
         if (err)
             break;
         number++;

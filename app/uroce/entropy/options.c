@@ -331,6 +331,12 @@ int spread_parse_arguments(struct spread_arguments *a, int argc, char **argv)
         fprintf(stderr, "uroce entropy: unexpected argument \"%s\"\n", argv[optind]);
         return -EINVAL;
     }
+    if (gid_is_ipv4(&a->src) != gid_is_ipv4(&a->dst)) {
+        fputs("uroce entropy: of --src and --dst one is an IPv4 address, the other an IPv6 one\n"
+              "(without these options they are 192.0.2.1 and 192.0.2.2)\n",
+              stderr);
+        return -EINVAL;
+    }
     if (!a->sources) {
         fputs("uroce entropy: no flows: give --qps, --file, --random or --running\n", stderr);
         return -EINVAL;

@@ -2,6 +2,7 @@
 /* `uroce rdma dev`, `link` and `statistic`. */
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,7 +29,16 @@ static int ask(const struct rdma_call *c, struct face *f)
     }
     err = face_open(f, sock);
     close(sock);
-    return err ? rdma_failed("%s", strerror(-err)) : 0;
+    if (err)
+        return rdma_failed("%s", strerror(-err));
+    for (unsigned i = 0; i < f->devices; i++) {
+        struct ctl_device *d = &f->device[i].info;
+        const struct ctl_device info = *d;
+
+        ctl_device_name(getenv(DEVICE_NAMES_ENV), info.index, info.name, d->name);
+    }
+    rdma_choose_names(f->root);
+    return 0;
 }
 
 static const json_t *devices_of(const struct face *f)

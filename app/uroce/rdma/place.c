@@ -3,7 +3,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctl_msg.h"
 #include "rdma.h"
+
+/* In each row of each list. chosen: the names by the daemon's. */
+static void rename_rows(json_t *root, const json_t *chosen)
+{
+    const char *key;
+    json_t *list, *row;
+    size_t i;
+
+    json_object_foreach(root, key, list)
+    {
+        json_array_foreach(list, i, row)
+        {
+            const char *name = json_string_value(json_object_get(row, "device"));
+            json_t *other = name ? json_object_get(chosen, name) : NULL;
+
+            if (other)
+                json_object_set(row, "device", other);
+        }
+    }
+}
+
+void rdma_choose_names(json_t *root)
+{
+    const char *names = getenv(DEVICE_NAMES_ENV);
+    json_t *chosen = json_object(), *d;
+    char name[CTL_NAME_MAX];
+    size_t i;
+
+    json_array_foreach(json_object_get(root, "devices"), i, d)
+    {
+        const char *own = json_string_value(json_object_get(d, "name"));
+
+        if (!own)
+            continue;
+        ctl_device_name(names, (uint32_t)i, own, name);
+        json_object_set_new(chosen, own, json_string(name));
+        json_object_set_new(d, "name", json_string(name));
+    }
+    rename_rows(root, chosen);
+    json_decref(chosen);
+}
 
 /* Whether the first `length` characters of a word are a device's name. */
 static bool find(size_t *device, const json_t *devices, const char *word, size_t length)

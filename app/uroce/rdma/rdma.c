@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "output.h"
 
 static void usage(FILE *out)
 {
@@ -150,7 +151,7 @@ static int read_options(struct rdma_call *c, int argc, char **argv)
             return EXIT_USAGE;
         else {
             usage(stdout);
-            exit(EXIT_SUCCESS);
+            exit(output_end("uroce: rdma", 0));
         }
     }
     c->word = argv + optind;

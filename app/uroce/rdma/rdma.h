@@ -46,6 +46,11 @@ struct rdma_place {
     int port;
 };
 
+/*
+ * Gives the devices of the daemon's state, and of the rows of its lists, the names that a program
+ * under `uroce run --device-name` has for them: so that scripts which it starts find those.
+ */
+void rdma_choose_names(json_t *root);
 /* Finds a place among the daemon's devices. False: there is none, as stderr says. */
 bool rdma_find_place(struct rdma_place *p, const json_t *devices, const char *word);
 /* The same without a port, for `rdma res show DEV`, silently. */

@@ -221,6 +221,7 @@ int rdma_resource_show(struct rdma_call *c)
 
     if (!root)
         return 1;
+    rdma_choose_names(root);
     status = show(c, root);
     json_decref(root);
     return status;

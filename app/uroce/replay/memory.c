@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "mem_window.h"
 #include "replay.h"
 
 #define PAGE_BYTES    4096u

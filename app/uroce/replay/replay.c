@@ -139,6 +139,7 @@ int uroce_replay(int argc, char **argv)
             side = side_of(optarg);
             if (side != -2)
                 break;
+            fprintf(stderr, "uroce replay: --side is A, B or both, not \"%s\"\n", optarg);
             usage(stderr);
             return STATUS_ERROR;
         case 'h':
@@ -150,6 +151,7 @@ int uroce_replay(int argc, char **argv)
         }
     }
     if (optind != argc - 1) {
+        fputs("uroce replay: one FILE is wanted\n", stderr);
         usage(stderr);
         return STATUS_ERROR;
     }

@@ -26,6 +26,7 @@
 
 #include "encap.h"
 #include "engine.h"
+#include "mr_table.h"
 #include "pkt.h"
 
 /* The command `uroce replay`; argv[0] is its name. Exit status 0: every answer matches or differs
@@ -345,31 +346,32 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
 /* ---- compare.c ---- */
 
 /* Parts of a frame: X(name). */
-#define REPLAY_FIELDS(X)                                                                 \
-    X(mac)                                                                               \
-    X(vlan)                                                                              \
-    X(priority)                                                                          \
-    X(l3)                                                                                \
-    X(address)                                                                           \
-    X(dscp)                                                                              \
-    X(ecn)                                                                               \
-    X(hop_limit)                                                                         \
-    X(ip_id)                                                                             \
-    X(flow_label)                                                                        \
-    X(udp_sport)                                                                         \
-    X(opcode)                                                                            \
-    X(solicited)                                                                         \
-    X(mig_req)                                                                           \
-    X(pkey)                                                                              \
-    X(congestion_bits)                                                                   \
-    X(dest_qpn)                                                                          \
-    X(ack_req)                                                                           \
-    X(psn)                                                                               \
-    X(reth)                                                                              \
-    X(atomic)                                                                            \
-    X(aeth)                                                                              \
-    X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) \
-        X(payload) X(udp_checksum) X(other_bytes)
+#define REPLAY_FIELDS(X)                                                                  \
+    X(mac)                                                                                \
+    X(vlan)                                                                               \
+    X(priority)                                                                           \
+    X(l3)                                                                                 \
+    X(address)                                                                            \
+    X(dscp)                                                                               \
+    X(ecn)                                                                                \
+    X(hop_limit)                                                                          \
+    X(ip_id)                                                                              \
+    X(flow_label)                                                                         \
+    X(udp_sport)                                                                          \
+    X(opcode)                                                                             \
+    X(solicited)                                                                          \
+    X(mig_req)                                                                            \
+    X(pkey)                                                                               \
+    X(congestion_bits)                                                                    \
+    X(dest_qpn)                                                                           \
+    X(ack_req)                                                                            \
+    X(psn)                                                                                \
+    X(reth)                                                                               \
+    X(atomic)                                                                             \
+    X(aeth)                                                                               \
+    X(credit)                                                                             \
+    X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) X(payload) \
+        X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)

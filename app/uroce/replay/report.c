@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "printable.h"
 #include "replay.h"
 
 const char *replay_diff_name(enum replay_diff diff)
@@ -298,6 +299,19 @@ void report_run(struct report *p, const struct run *r)
         print_run(p, r);
 }
 
+/* A file's name has any bytes, and JSON has UTF-8. */
+static json_t *file_json(const char *name)
+{
+    size_t room = PRINTABLE_GROWTH * strlen(name) + 1;
+    char *text = replay_grow(NULL, room);
+    json_t *value;
+
+    printable(text, room, name);
+    value = json_string(text);
+    free(text);
+    return value;
+}
+
 void report_end(struct report *p, const struct capture *c)
 {
     unsigned unused[USE_COUNT] = {0};
@@ -306,7 +320,7 @@ void report_end(struct report *p, const struct capture *c)
     if (!p->json)
         return;
     count_unused(c, unused);
-    object = json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "file", p->file, "frames",
+    object = json_pack("{s:o, s:i, s:i, s:i, s:i, s:o, s:o}", "file", file_json(p->file), "frames",
                        (int)c->count, "replayed", (int)unused[USE_replay], "conversations",
                        (int)c->conversations, "differences", (int)p->differences, "not_replayed",
                        unused_json(unused), "runs", p->runs);

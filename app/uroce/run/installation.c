@@ -11,11 +11,13 @@
 static const struct layout {
     const char *daemon, *verbs;
     const char *others[2]; /* of the other libraries, where they are not with that one */
+    const char *programs;
 } layouts[] = {
     {"../uroced/uroced",
      "../../lib/verbs",
-     {"../../lib/rdmacm", "../../lib/mlx5"}}, /* build tree */
-    {"uroced", UROCE_REL_LIBDIR, {NULL}},     /* installed */
+     {"../../lib/rdmacm", "../../lib/mlx5"},
+     "programs"},                                                       /* build tree */
+    {"uroced", UROCE_REL_LIBDIR, {NULL}, UROCE_REL_LIBDIR "/programs"}, /* installed */
 };
 
 static int own_folder(char folder[PATH_MAX])
@@ -43,6 +45,9 @@ static int try_layout(const struct layout *layout, const char *folder, struct lo
         return -ENAMETOOLONG;
     n = snprintf(loc->libraries, sizeof(loc->libraries), "%s/%s", folder, layout->verbs);
     if (n >= (int)sizeof(loc->libraries))
+        return -ENAMETOOLONG;
+    n = snprintf(loc->programs, sizeof(loc->programs), "%s/%s", folder, layout->programs);
+    if (n >= (int)sizeof(loc->programs))
         return -ENAMETOOLONG;
     n = snprintf(library, sizeof(library), "%s/%s/libibverbs.so.1", folder, layout->verbs);
     if (n >= (int)sizeof(library))

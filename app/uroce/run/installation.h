@@ -11,6 +11,8 @@
 struct locations {
     char daemon[PATH_MAX];        /* the uroced executable */
     char libraries[2 * PATH_MAX]; /* directories of the verbs libraries, colon-separated */
+    char programs[PATH_MAX];      /* directory of programs that show the kernel's devices without
+                                     uroce: rdma */
 };
 
 /* Fills loc. 0; -ENOENT when the daemon or the verbs library is in none of the expected folders

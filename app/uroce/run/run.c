@@ -67,19 +67,32 @@ static int find_daemon(const struct run_options *o, char path[ENDPOINT_PATH_MAX]
     return endpoint_user(path, 1);
 }
 
-static int prepend_libraries(const char *folders)
+/* Puts folders before those of a variable; an empty one is as none. */
+static int prepend(const char *variable, const char *folders)
 {
-    const char *old = getenv("LD_LIBRARY_PATH");
+    const char *old = getenv(variable);
     char *both;
     int err;
 
     if (old == NULL || old[0] == '\0')
-        return setenv("LD_LIBRARY_PATH", folders, 1);
+        return setenv(variable, folders, 1);
     if (asprintf(&both, "%s:%s", folders, old) < 0)
         return -1;
-    err = setenv("LD_LIBRARY_PATH", both, 1);
+    err = setenv(variable, both, 1);
     free(both);
     return err;
+}
+
+/* 0, or -1 with errno. */
+static int set_environment(const struct sys_options *sys, const char *path,
+                           const struct locations *loc)
+{
+    if (setenv(CTL_SOCKET_ENV, path, 1) != 0 || prepend("LD_LIBRARY_PATH", loc->libraries) != 0)
+        return -1;
+    if (sys->names != NULL && setenv(DEVICE_NAMES_ENV, sys->names, 1) != 0)
+        return -1;
+    /* Without PATH, execvp has a default, which a program would lose. */
+    return sys->mode == SYS_NO || getenv("PATH") == NULL ? 0 : prepend("PATH", loc->programs);
 }
 
 /*
@@ -135,11 +148,7 @@ static int run_program(const struct run_options *o, char **program)
     }
     if (keep_open(sock) != 0)
         return 1;
-    if (setenv(CTL_SOCKET_ENV, path, 1) != 0 || prepend_libraries(loc.libraries) != 0) {
-        perror("uroce: environment");
-        return 1;
-    }
-    if (sys->names != NULL && setenv(DEVICE_NAMES_ENV, sys->names, 1) != 0) {
+    if (set_environment(sys, path, &loc) != 0) {
         perror("uroce: environment");
         return 1;
     }
@@ -158,19 +167,23 @@ static bool read_mode(const char *text, enum sys_mode *mode)
             *mode = (enum sys_mode)i;
             return true;
         }
-    fprintf(stderr, "uroce: --sys is auto, yes or no, not \"%s\"\n", text);
+    fprintf(stderr, "uroce: run: --sys is auto, yes or no, not \"%s\"\n", text);
     return false;
 }
 
-static bool read_names(const char *text, const char **names)
+/* from: the option's or the variable's name. */
+static bool read_names(const char *text, const char *from, const char **names)
 {
     *names = text;
-    if (sys_names_valid(text))
+    if (!sys_names_valid(text))
+        fprintf(stderr,
+                "uroce: run: %s: \"%s\": a device's name has letters, digits, '_', '-' and '.', "
+                "less than %d of them\n",
+                from, text, CTL_NAME_MAX);
+    else if (sys_names_repeat(text))
+        fprintf(stderr, "uroce: run: %s: \"%s\": two devices have one name\n", from, text);
+    else
         return true;
-    fprintf(stderr,
-            "uroce: \"%s\": a device's name has letters, digits, '_', '-' and '.', less than %d "
-            "of them\n",
-            text, CTL_NAME_MAX);
     return false;
 }
 
@@ -185,6 +198,7 @@ int cmd_run(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
+    const char *names = getenv(DEVICE_NAMES_ENV);
     struct run_options o = {.sys.mode = SYS_AUTO};
     bool valid = true;
     int option;
@@ -202,7 +216,7 @@ int cmd_run(int argc, char **argv)
             valid = read_mode(optarg, &o.sys.mode);
             break;
         case 'n':
-            valid = read_names(optarg, &o.sys.names);
+            valid = read_names(optarg, "--device-name", &o.sys.names);
             break;
         case 'v':
             o.sys.verbose = 1;
@@ -214,8 +228,11 @@ int cmd_run(int argc, char **argv)
             valid = false;
         }
     }
+    /* The library's names are those of the files, too. */
+    if (valid && o.sys.names == NULL && names != NULL && names[0] != '\0')
+        valid = read_names(names, DEVICE_NAMES_ENV, &o.sys.names);
     if (o.udp && o.socket != NULL) {
-        fputs("uroce: --socket names a daemon, --udp another one\n", stderr);
+        fputs("uroce: run: --socket names a daemon, --udp another one\n", stderr);
         valid = false;
     }
     if (!valid) {
@@ -223,8 +240,12 @@ int cmd_run(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (optind == argc) {
-        fputs("uroce: no program given\n", stderr);
+        fputs("uroce: run: no program given\n", stderr);
         usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (argv[optind][0] == '\0') { /* as an unset variable leaves it; no daemon is started */
+        fputs("uroce: run: the program's name is empty\n", stderr);
         return EXIT_USAGE;
     }
     return run_program(&o, argv + optind);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "command.h"
+#include "common_options.h"
+#include "output.h"
 #include "show.h"
 
 static void usage(FILE *out)
@@ -52,7 +54,10 @@ struct arguments {
 static int read_format(struct arguments *a, const char *name)
 {
     a->format = !strcmp(name, "prometheus") ? METRICS_PROMETHEUS : METRICS_OPENMETRICS;
-    return a->format == METRICS_PROMETHEUS || !strcmp(name, "openmetrics") ? 0 : -1;
+    if (a->format == METRICS_PROMETHEUS || !strcmp(name, "openmetrics"))
+        return 0;
+    fprintf(stderr, "uroce: metrics: --format is openmetrics or prometheus, not \"%s\"\n", name);
+    return -1;
 }
 
 static int read_options(struct arguments *a, int argc, char **argv)
@@ -75,12 +80,12 @@ static int read_options(struct arguments *a, int argc, char **argv)
             break;
         case 'h':
             usage(stdout);
-            exit(EXIT_SUCCESS);
+            exit(output_end("uroce: metrics", 0));
         default:
             err = -1;
         }
     }
-    return optind < argc ? -1 : err;
+    return err ? err : options_end("metrics", argc, argv);
 }
 
 int cmd_metrics(int argc, char **argv)

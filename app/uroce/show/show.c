@@ -11,6 +11,7 @@
 #include "common_options.h"
 #include "ctl_msg.h"
 #include "endpoint.h"
+#include "output.h"
 #include "show.h"
 #include "state.h"
 #include "table.h"
@@ -104,7 +105,7 @@ static int print_state(const json_t *root, const struct topic *only, int as_json
     for (const struct topic *t = show_topics; !as_json && err == 0 && t->name; t++)
         if (only == NULL || only == t)
             err = print_topic(root, t, only == NULL);
-    return err == 0 && fflush(stdout) == 0 ? 0 : 1;
+    return output_end("uroce: show", err);
 }
 
 json_t *show_state(const char *socket_option, enum ctl_show_what what)
@@ -208,11 +209,15 @@ static int read_topic(struct arguments *a, int argc, char **argv)
     if (optind < argc && a->only->print == show_steering_print &&
         show_steering_device(argv[optind++]))
         return -1;
-    if (a->asks_qos && (!a->only || a->only->print != show_qos_print))
+    if (a->asks_qos && (!a->only || a->only->print != show_qos_print)) {
+        fputs("uroce: show: --sl, --tos and --tclass go with qos\n", stderr);
         return -1;
-    if (a->asks_steering && (!a->only || a->only->print != show_steering_print))
+    }
+    if (a->asks_steering && (!a->only || a->only->print != show_steering_print)) {
+        fputs("uroce: show: --qps, --flow and --qp go with steering\n", stderr);
         return -1;
-    return optind < argc ? -1 : 0;
+    }
+    return options_end("show", argc, argv);
 }
 
 int cmd_show(int argc, char **argv)

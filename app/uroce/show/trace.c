@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "common_options.h"
+#include "output.h"
 #include "show.h"
 #include "table.h"
 
@@ -88,7 +89,7 @@ static int print_events(const json_t *root, const json_t *rows, int as_json)
         err = table_print(stdout, rows, "ms_ago device worker qpn event what");
     if (hidden && !as_json)
         printf("(%" JSON_INTEGER_FORMAT " of other users and of former queue pairs)\n", hidden);
-    return err || fflush(stdout) ? 1 : 0;
+    return output_end("uroce: trace", err);
 }
 
 static int read_options(struct arguments *a, int argc, char **argv)
@@ -114,7 +115,7 @@ static int read_options(struct arguments *a, int argc, char **argv)
             return -1;
         }
     }
-    return optind < argc ? -1 : 0;
+    return options_end("trace", argc, argv);
 }
 
 int cmd_trace(int argc, char **argv)

@@ -32,6 +32,29 @@ static void file_name(const struct lab_spec *spec, unsigned link, char out[SIM_L
     snprintf(out, SIM_LINK_NAME + 8, "%s.pcap", name);
 }
 
+static bool matches_some(const struct lab_spec *spec, const char *pattern)
+{
+    char name[SIM_LINK_NAME];
+
+    for (unsigned i = 0; i < spec->links; i++) {
+        sim_link_name(spec, i, name);
+        if (lab_name_matches(name, pattern))
+            return true;
+    }
+    return false;
+}
+
+/* A pattern without a link is a mistake: its capture would be missed after the run. */
+static bool patterns_match(const struct lab_spec *spec, const struct sim_arguments *a)
+{
+    for (unsigned i = 0; i < a->links; i++)
+        if (!matches_some(spec, a->link[i])) {
+            fprintf(stderr, "uroce sim: --link: no link is called \"%s\"\n", a->link[i]);
+            return false;
+        }
+    return true;
+}
+
 static bool is_wanted(const struct lab_spec *spec, const struct sim_arguments *a, unsigned link)
 {
     char name[SIM_LINK_NAME];
@@ -70,8 +93,11 @@ static bool open_file(struct capture *c, unsigned link)
 
 struct capture *sim_capture_open(const struct lab_spec *spec, const struct sim_arguments *a)
 {
-    struct capture *c = calloc(1, sizeof(*c) + spec->links * sizeof(c->file[0]));
+    struct capture *c;
 
+    if (!patterns_match(spec, a))
+        return NULL;
+    c = calloc(1, sizeof(*c) + spec->links * sizeof(c->file[0]));
     if (!c) {
         fputs("uroce sim: out of memory\n", stderr);
         return NULL;

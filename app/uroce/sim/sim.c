@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "output.h"
 
 #define TEXT_MAX (16u << 20)
 
@@ -99,10 +100,8 @@ static int write_all(const struct sim_arguments *a, const struct sim_result *r)
 {
     int err = a->json ? sim_print_json(stdout, r) : sim_print_text(stdout, r);
 
-    if (err || fflush(stdout) || ferror(stdout)) {
-        fputs("uroce sim: the standard output cannot be written\n", stderr);
+    if (output_end("uroce sim", err))
         return EXIT_FAILURE;
-    }
     if ((a->csv && !sim_write_csv(a->csv, r)) || (a->svg && !sim_write_svg(a->svg, r)))
         return EXIT_FAILURE;
     return EXIT_SUCCESS;

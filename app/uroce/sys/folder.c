@@ -65,5 +65,6 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 
 void folder_remove(const char *folder)
 {
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    /* With one descriptor: the process may have few. */
+    nftw(folder, remove_entry, 1, FTW_DEPTH | FTW_PHYS);
 }

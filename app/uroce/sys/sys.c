@@ -50,6 +50,8 @@ static int pidfd_of(pid_t pid)
 
 /* ---- the watching process ---- */
 
+#define KEPT_MAX 4 /* descriptors of the watching process, after the standard ones */
+
 /* Gives up the terminal and all descriptors but n, which become the first ones after the standard
  * ones. */
 static int keep_descriptors(int *const *fd, int n)
@@ -116,8 +118,11 @@ static int make_files(struct start *s, struct watch *w, struct report *r)
     if (err == 0) {
         snprintf(r->what, sizeof(r->what), "the files");
         err = sys_tree_make(w->tree, w->face);
-        if (err != 0 && s->place == PLACE_FOLDER)
+        if (err != 0 && s->place == PLACE_FOLDER) {
+            /* The files that are open may be all that the process may have. */
+            close_range(STDERR_FILENO + 1 + KEPT_MAX, ~0u, 0);
             folder_remove(r->folder);
+        }
     }
     return err;
 }
@@ -129,12 +134,12 @@ static _Noreturn void be_watcher(struct start *s)
     static struct report report;
     struct watch w = {
         .tree = &tree, .face = &face, .program = pidfd_of(s->program), .user_ns = USER_NS_NONE};
-    int *const kept[] = {&s->sock, &s->alive[0], &s->report[1], &w.program};
+    int *const kept[KEPT_MAX] = {&s->sock, &s->alive[0], &s->report[1], &w.program};
 
     prctl(PR_SET_NAME, "uroce-sys");
     umask(022);
     report.pid = getpid();
-    report.err = keep_descriptors(kept, w.program >= 0 ? 4 : 3);
+    report.err = keep_descriptors(kept, w.program >= 0 ? KEPT_MAX : KEPT_MAX - 1);
     if (report.err == 0 && chdir("/") != 0)
         report.err = -errno;
     allow_many_files();
@@ -230,6 +235,18 @@ int sys_names_valid(const char *names)
         if (names[length] == '\0')
             return 1;
     }
+}
+
+int sys_names_repeat(const char *names)
+{
+    for (const char *next; (next = strchr(names, ',')) != NULL; names = next + 1) {
+        size_t length = (size_t)(next - names);
+
+        for (const char *other = next; other != NULL; other = strchr(other + 1, ','))
+            if (strcspn(other + 1, ",") == length && strncmp(other + 1, names, length) == 0)
+                return 1;
+    }
+    return 0;
 }
 
 static void explain(const struct report *r, int err)

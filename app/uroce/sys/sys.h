@@ -24,5 +24,7 @@ int sys_begin(const struct sys_options *o, int sock, const char *path, int *keep
 
 /* Whether the text can be names of devices, for sys_options. */
 int sys_names_valid(const char *names);
+/* Whether one of these names comes twice. */
+int sys_names_repeat(const char *names);
 
 #endif

@@ -259,22 +259,6 @@ static void make_port(struct sys_tree *t, struct sys_port *p, const struct face_
     update_gids(t, p, d, true);
 }
 
-/* The name for a device, as the verbs library has it (lib/verbs/device.c). */
-static void device_name(const struct sys_tree *t, const struct face_device *d,
-                        char name[CTL_NAME_MAX])
-{
-    const char *at = t->names;
-
-    for (unsigned i = 0; at != NULL && i < d->info.index; i++) {
-        at = strchr(at, ',');
-        at = at != NULL ? at + 1 : NULL;
-    }
-    if (at != NULL && strcspn(at, ",") > 0 && strcspn(at, ",") < CTL_NAME_MAX)
-        snprintf(name, CTL_NAME_MAX, "%.*s", (int)strcspn(at, ","), at);
-    else
-        snprintf(name, CTL_NAME_MAX, "%s", d->info.name);
-}
-
 static void make_guid(struct sys_tree *t, const char *folder, const char *name, uint64_t guid)
 {
     uint8_t b[8];
@@ -356,7 +340,7 @@ static void make_device(struct sys_tree *t, const struct face_device *d)
     char name[CTL_NAME_MAX], pci[PATH_MAX], bridge[PATH_MAX], path[PATH_MAX], link[PATH_MAX];
     char verbs[32];
 
-    device_name(t, d, name);
+    ctl_device_name(t->names, d->info.index, d->info.name, name);
     snprintf(verbs, sizeof(verbs), "uverbs%u", index);
     format(t, bridge, "%s/devices/pci%04x:%02x", t->root, t->domain, bus);
     make_folder(t, bridge, "");

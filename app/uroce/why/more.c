@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cause.h"
+#include "mem_window.h"
 #include "why.h"
 
 /*

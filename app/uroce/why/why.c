@@ -8,6 +8,7 @@
 #include "command.h"
 #include "common_options.h"
 #include "endpoint.h"
+#include "output.h"
 #include "show.h"
 #include "why.h"
 
@@ -47,14 +48,14 @@ static int read_options(struct arguments *a, int argc, char **argv)
                 argv[optind - 1]);
         return -1;
     }
-    return optind < argc ? -1 : 0;
+    return options_end("why", argc, argv);
 }
 
 /* A number is explained without a daemon. */
 static int explain(const struct arguments *a)
 {
     if (why_print_code(a->question.number, a->as_json))
-        return fflush(stdout) ? 1 : 0;
+        return output_end("uroce: why", 0);
     fprintf(stderr, "uroce: why: no cause has the number %llu\n",
             (unsigned long long)a->question.number);
     return 1;
@@ -67,10 +68,11 @@ static int print_incidents(const struct arguments *a, const json_t *root, const 
     if (a->as_json)
         err = json_dumpf(incidents, stdout, JSON_INDENT(2)) || putchar('\n') == EOF;
     else if (json_array_size(incidents) == 0)
-        puts("Nothing is known to have failed.");
+        puts(a->question.by == WHY_BY_NOTHING ? "Nothing is known to have failed."
+                                              : "Nothing of this is known to have failed.");
     else
         why_print(incidents, root, a->all);
-    return err || fflush(stdout) ? 1 : 0;
+    return output_end("uroce: why", err);
 }
 
 /* The answer of the daemon, if one serves, *absent otherwise; path: its socket. NULL with the

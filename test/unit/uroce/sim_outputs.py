@@ -217,7 +217,8 @@ def wrong_usage():
             (("--nothing",), SMALL, 2, "--help says more"),
             (("other.net",), SMALL, 2, "one FILE"),
             (("--csv", "/dev/null/x"), SMALL, 1, "/dev/null/x"),
-            (("--pcap", "/dev/null/x"), SMALL, 1, "/dev/null/x")):
+            (("--pcap", "/dev/null/x"), SMALL, 1, "/dev/null/x"),
+            (("--pcap", "/dev/null/x", "--link", "h1-*", "--link", "h99-*"), SMALL, 1, '--link: no link is called "h99-*"')):
         done = sim(*arguments, text=text)
         require(done.returncode == status and word in done.stderr, f"{arguments}: {done.returncode}: {done.stderr}")
     done = subprocess.run([UROCE, "sim", "/nonexistent.net"], capture_output=True, text=True, timeout=60)

@@ -106,6 +106,8 @@ static void test_everything(void **state)
 static const char *const bad[][3] = {
     {"", "no [port.N] section", ""},
     {"[uroced]\n", "no [port.N] section", ""},
+    {"\xEF\xBB\xBF" OK, "byte order mark", "without BOM"},
+    {"\xEF\xBB\xBF# a comment\n" OK, "byte order mark", "without BOM"},
     {"[urocd]\n" OK, "[urocd]", "not a section"},
     {"[uroced]\nsokcet = /x\n" OK, "[uroced] sokcet", "not a key"},
     {"[uroced]\nworkers = 0\n" OK, "[uroced] workers", "from 1 to 16"},
@@ -132,10 +134,12 @@ static const char *const bad[][3] = {
     {"[port.x]\ndevice = loopback\n", "[port.x]", "number N"},
     {"[port.]\ndevice = loopback\n", "[port.]", "number N"},
     {"[port.-1]\ndevice = loopback\n", "[port.-1]", "number N"},
+    {"[port.4294967296]\ndevice = loopback\n", "[port.4294967296]", "up to 4294967295"},
+    {"[port.99999999999999999999]\ndevice = loopback\n", "[port.9", "up to 4294967295"},
     {"[port.0]\naddress = 10.0.0.1\n", "[port.0]", "names no device"},
-    {"[port.0]\ndevice = 0000:03:00.0\n", "[port.0]", "no address"},
+    {"[port.0]\ndevice = 0000:03:00.0\n", "[port.0]", "no address (address.N), and"},
     {PORT "addresses = kernel\n", "[port.0] addresses", "no kernel interface"},
-    {OK "exception = tap\n", "[port.0] exception", "loopback"},
+    {OK "exception = tap\n", "[port.0] exception is not for the loopback", "no other host"},
     {OK "addresses = all\n", "[port.0] addresses", "must be kernel"},
     {"[port.0]\ndevice = net_null0\naddress = 10.0.0.1\naddresses = host\n", "[port.0] addresses",
      "loopback and socket alone"},
@@ -165,6 +169,7 @@ static const char *const bad[][3] = {
     {OK "address.1 = link-local\naddress.2 = link-local\n", "[port.0] address.2", "repeats"},
     {OK "address.1 = 127.0.0.1 vlan 3\naddress.2 = 127.0.0.1 vlan 3\n", "address.2", "repeats"},
     {OK "mtu = 100\n", "[port.0] mtu", "from 576"},
+    {OK "mtu = 1500\n", "[port.0] mtu", "not for the loopback device"},
     {OK "route.0 = 10.0.0.0/8\n", "[port.0] route.0", "via GATEWAY"},
     {OK "route.0 =\n", "[port.0] route.0", "via GATEWAY"},
     {OK "route.0 = 10.0.0.0/8 by 127.0.0.1\n", "[port.0] route.0", "via GATEWAY"},
@@ -239,6 +244,7 @@ static const char *const bad[][3] = {
     {OK "trim_dscp = yes\n", "[port.0] trim_dscp", "\"yes\""},
     {OK "ecn = 1\n", "[port.0] ecn", "\"1\""},
     {OK "segmentation = no\n", "[port.0] segmentation", "socket and packet alone"},
+    {OK "segmentation = yes\n", "[port.0] segmentation", "socket and packet alone"},
     {OK "segmentation = maybe\n", "[port.0] segmentation", "\"maybe\""},
     {SOCKET "roce = v1\n", "[port.0]", "RoCEv1"},
     {SOCKET "address.0 = 10.0.0.1/24 vlan 5\n", "[port.0]", "in no VLAN"},
@@ -612,6 +618,20 @@ static void test_missing_file(void **state)
     assert_int_equal(config_load(&config, "/nonexistent/uroced.ini", error, sizeof(error)), -1);
     assert_non_null(strstr(error, "/nonexistent/uroced.ini"));
     assert_non_null(strstr(error, "No such file"));
+    assert_int_equal(config_load(&config, "/tmp", error, sizeof(error)), -1);
+    assert_non_null(strstr(error, "/tmp: cannot be read: Is a directory"));
+}
+
+static void test_zero_byte(void **state)
+{
+    static const char text[] = "[port.0]\0\ndevice = loopback\n";
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, sizeof(text) - 1, f), sizeof(text) - 1);
+    fclose(f);
+    assert_int_equal(config_load(&config, path, error, sizeof(error)), -1);
+    assert_non_null(strstr(error, "line 1 has a zero byte"));
 }
 
 static void test_too_many(void **state)
@@ -750,6 +770,7 @@ int main(void)
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_errors_name_the_place),
         cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_zero_byte),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_loopback),
         cmocka_unit_test(test_loopback_addresses_of_the_command_line),

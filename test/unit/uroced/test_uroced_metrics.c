@@ -109,6 +109,29 @@ static void test_path(void **state)
     assert_int_equal(stat(path, &st), -1);
 }
 
+/* The name was removed, and another daemon has it. */
+static void test_path_of_another(void **state)
+{
+    struct metrics_address other;
+    struct stat st;
+    const char *path = ((struct sockaddr_un *)&address.sa)->sun_path;
+    int fd, other_fd;
+
+    assert_int_equal(metrics_address_parse(&address, in_folder("a.sock")), 0);
+    fd = metrics_socket_open(&address);
+    assert_true(fd >= 0);
+    assert_int_equal(unlink(path), 0);
+    other = address;
+    other_fd = metrics_socket_open(&other);
+    assert_true(other_fd >= 0);
+    metrics_socket_remove(&address);
+    assert_int_equal(stat(path, &st), 0);
+    metrics_socket_remove(&other);
+    assert_int_equal(stat(path, &st), -1);
+    close(fd);
+    close(other_fd);
+}
+
 static void test_no_socket(void **state)
 {
     const char *path;
@@ -156,9 +179,9 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses),   cmocka_unit_test(test_bad_addresses),
-        cmocka_unit_test(test_path),        cmocka_unit_test(test_no_socket),
-        cmocka_unit_test(test_port_in_use),
+        cmocka_unit_test(test_addresses), cmocka_unit_test(test_bad_addresses),
+        cmocka_unit_test(test_path),      cmocka_unit_test(test_path_of_another),
+        cmocka_unit_test(test_no_socket), cmocka_unit_test(test_port_in_use),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
