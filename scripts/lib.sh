@@ -57,11 +57,26 @@ missing_packages() {
     done
 }
 
+# A machine that has just started may be at its daily update: apt-get waits for dpkg's lock if it is told to, but not for that of the
+# lists.
+apt_update() {
+    local said attempt
+    for attempt in $(seq 60); do
+        said=$("$@" apt-get -q update 2>&1) && return 0
+        case $said in
+            *"Could not get lock"*) sleep 2 ;;
+            *) break ;;
+        esac
+    done
+    printf '%s\n' "$said"
+    return 1
+}
+
 apt_install() {
     local as_root=
     [ "$(id -u)" -eq 0 ] || as_root="sudo"
-    $as_root env DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -q update &&
-        $as_root env DEBIAN_FRONTEND=noninteractive timeout 900 apt-get -q install -y \
+    apt_update $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive timeout 300 &&
+        $as_root env DEBIAN_FRONTEND=noninteractive timeout 900 apt-get -q -o DPkg::Lock::Timeout=300 install -y \
             --no-install-recommends "$@"
 }
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 
 from uroce_kit import Failure, Skipped
@@ -18,9 +19,11 @@ class Containers:
     def __init__(self, root):
         self.root = root
         self.store = root.path.with_name(root.path.name + "-store")
+        # podman refuses a runroot of more than 50 characters, and the checkout may be anywhere.
+        self.state = tempfile.TemporaryDirectory(prefix="uroce-", dir="/run", ignore_cleanup_errors=True)
 
     def command(self, *words):
-        return ["podman", "--root", str(self.store / "root"), "--runroot", str(self.store / "run"), "--storage-driver", "vfs",
+        return ["podman", "--root", str(self.store / "root"), "--runroot", self.state.name, "--storage-driver", "vfs",
                 "--runtime", "runc", "--cgroup-manager", "cgroupfs", *words]
 
     def podman(self, *words, seconds=60):

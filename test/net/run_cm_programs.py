@@ -49,7 +49,7 @@ def points(version):
         yield from by_names()
     yield "iperf3, by librspreload", cm.iperf3
     for program in cm.PIPES:
-        if version == 4 or program != "socat":
+        if version == 4 or program == "ncat":  # the others take names and IPv4 addresses
             yield f"{program}, by librspreload", cm.pipe(program)
 
 

@@ -20,11 +20,13 @@ from run_net import Capture, both_alive
 
 MARKED = 100000     # in 1/100000, while the middle marks: all
 CNP_INTERVAL = 10   # microseconds: a slow machine gets few marks in the default's 50
-FAR = 2000          # microseconds each way, while the middle holds frames back
+FAR = 4000          # microseconds each way, while the middle holds frames back
+NEAR = 1000         # microseconds that a peer whose CPU is busy may add: less than FAR adds
 CNP = "udp dst port 4791 and udp[8] = 0x81"
 SENDS = "ib_write_bw -F -x 0 -m 1024 -s 65536 -D 60"
 # Of what was sent before: at most while the network is congested, at least afterwards.
 SLOW, RECOVERED = 0.5, 0.7
+RECOVERY = 10000    # microseconds between increases: on a busy machine CNPs come together, many milliseconds apart
 LINE = 400          # Mb/s: max_rate of the ports, which a busy machine carries, too
 SPAN = 1.0          # seconds over which a rate is measured
 SECONDS = 20
@@ -126,8 +128,8 @@ def delay(build, wire, control):
 def main():
     arguments = net.start("ip", "tshark", "dumpcap")
     build = kit.Build(arguments.build)
-    points = [("dcqcn: marks", lambda wire: marks(build, wire, "dcqcn")),
-              ("swift: frames that wait", lambda wire: delay(build, wire, "swift"))]
+    points = [("dcqcn: marks", lambda wire: marks(build, wire, f"dcqcn rpg_time_reset={RECOVERY}")),
+              ("swift: frames that wait", lambda wire: delay(build, wire, f"swift endpoint_delay={NEAR}"))]
     tap = kit.Tap(len(points))
     with Lossy(os.path.join(build.folder, "test/net/lossy")) as wire:
         for name, function in points:

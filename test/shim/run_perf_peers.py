@@ -96,7 +96,10 @@ def fails(sentence, *options, **where):
 def refusals():
     fails("no server listens there")
     fails('"a..b" is no address', address="a..b")  # no server is asked for an empty label
+    fails("the server cannot be reached: .+ .RDMA_CM_EVENT_ADDR_ERROR.|there is no device for this address: ", address="203.0.113.77")
     with serving() as server:
+        second = subprocess.run([perf, "--", "--server", "--port", PORT], capture_output=True, text=True, timeout=20, env=daemon.environment())
+        expect(second.returncode == 1 and second.stderr == "uroce-perf: the server cannot listen: Address already in use\n", second)
         rping = kit.Program(daemon, f"rping -c -a 127.0.0.1 -p {PORT} -C 1".split())
         try:
             rping.process.wait(20)
@@ -156,6 +159,20 @@ def daemon_ends():
     expect(done.returncode == 1 and "no RDMA device" in done.stderr, done.stderr)
 
 
+def path_mtu():
+    """The configuration that is printed is the connection's."""
+    other = kit.Daemon(build, kit.scratch_folder(), configuration="[port.0]\ndevice = net_ring0\naddress.0 = 192.0.2.1/24\n")
+    try:
+        with serving(other), serving():
+            for of, address, mtu in ((other, "192.0.2.1", 1024), (daemon, "127.0.0.1", 4096)):
+                done = subprocess.run(command("--messages", "100", address=address), capture_output=True, text=True, timeout=SECONDS,
+                                      env=of.environment(), stdin=subprocess.DEVNULL)
+                expect(done.returncode == 0 and json.loads(done.stdout)["config"]["mtu"] == mtu, done)
+    finally:
+        other.stop()
+    nothing_is_left()
+
+
 def many_clients():
     """At once, each with its own memory at the server."""
     with serving():
@@ -174,7 +191,8 @@ def main():
     kit.die_on_signals()
     daemon = kit.Daemon(build, kit.scratch_folder())
     points = [(f"mode {mode}: the messages that were asked for", lambda mode=mode: each_mode(mode)) for mode in MODES]
-    points += [("several loads", loads), ("several clients at once", many_clients), ("what is refused", refusals),
+    points += [("several loads", loads), ("several clients at once", many_clients), ("the path MTU", path_mtu),
+               ("what is refused", refusals),
                ("one of them is killed", ends_apart), ("signals end each", signals), ("the daemon ends", daemon_ends)]
     try:
         return kit.run_points(points, options.match)
