@@ -106,6 +106,20 @@ static bool needs_dpdk(const struct uroced_config *c)
     return false;
 }
 
+/* What none but DPDK would heed. */
+static int refuse_without_dpdk(struct daemon *d, const struct options *o)
+{
+    if (!d->config.telemetry && !o->eal_argc)
+        return 0;
+    if (d->config.telemetry)
+        fprintf(stderr, "uroced: telemetry is DPDK's, and no port is\n");
+    else
+        fprintf(stderr, "uroced: \"%s\" is for DPDK's EAL, and no port is DPDK's\n",
+                o->eal_argv[0]);
+    d->wrong_usage = true;
+    return -EINVAL;
+}
+
 static int start_env(struct daemon *d, const struct options *o, char **argv)
 {
     const char *pci[CONFIG_PORTS_MAX];
@@ -114,10 +128,8 @@ static int start_env(struct daemon *d, const struct options *o, char **argv)
     bool has_dpdk = needs_dpdk(&d->config);
     int err;
 
-    if (d->config.telemetry && !has_dpdk) {
-        fprintf(stderr, "uroced: telemetry is DPDK's, and no port is\n");
+    if (!has_dpdk && refuse_without_dpdk(d, o))
         return -EINVAL;
-    }
 
     for (unsigned i = 0; i < d->config.ports; i++) {
         if (port_is_pci(&d->config.port[i]))

@@ -278,7 +278,7 @@ def without_dpdk():
     for arguments in (("--loopback", "--telemetry"), ("--udp", "--telemetry")):
         done = subprocess.run([build.uroced, *arguments, "--socket", os.path.join(kit.scratch_folder(), "s")], capture_output=True,
                               text=True, timeout=20)
-        expect(done.returncode == 1 and "telemetry is DPDK's, and no port is" in done.stderr, done)
+        expect(done.returncode == 2 and "telemetry is DPDK's, and no port is" in done.stderr, done)
 
 
 def wrong_value():

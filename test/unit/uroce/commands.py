@@ -137,6 +137,8 @@ POINTS = (
      and says(2, 'uroce: fault: too few words after "add"', uroce, "fault", "add")
      and says(2, 'uroce: fault: too many words after "list"', uroce, "fault", "list", "all")),
     ("a side that there is not", lambda: says(2, 'uroce replay: --side is A, B or both, not "C"', uroce, "replay", "--side", "C", "x")),
+    ("what none but DPDK would heed", lambda: says(2, 'uroced: "-m" is for DPDK\'s EAL, and no port is DPDK\'s', uroced, "--loopback", "--", "-m", "64")
+     and says(2, "uroced: telemetry is DPDK's, and no port is", uroced, "--loopback", "--telemetry")),
     ("no capture", lambda: all(says(2, f"uroce {name}: one FILE is wanted", uroce, name) for name in ("dissect", "replay"))),
     ("a capture that is missing", lambda: says(2, "uroce dissect: /nonexistent: No such file", uroce, "dissect", "/nonexistent")),
     ("a word before the EAL's options", lambda: says(2, 'uroce-perf: unexpected argument "write"', perf, "write", "--", "--messages", "1")),
