@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "sim.h"
 
@@ -147,15 +148,27 @@ static void complain(const char *folder, const char *name)
     fprintf(stderr, "uroce sim: %s/%s: %s\n", folder, name, strerror(errno));
 }
 
+bool sim_make_folder(const char *folder)
+{
+    struct stat st;
+
+    if ((!mkdir(folder, 0777) || errno == EEXIST) && !stat(folder, &st)) {
+        if (S_ISDIR(st.st_mode) && !access(folder, W_OK | X_OK))
+            return true;
+        if (!S_ISDIR(st.st_mode))
+            errno = ENOTDIR;
+    }
+    fprintf(stderr, "uroce sim: %s: %s\n", folder, strerror(errno));
+    return false;
+}
+
 FILE *sim_open(const char *folder, const char *name)
 {
     char path[4096];
     FILE *f = NULL;
 
-    if (mkdir(folder, 0777) && errno != EEXIST) {
-        fprintf(stderr, "uroce sim: %s: %s\n", folder, strerror(errno));
+    if (!sim_make_folder(folder))
         return NULL;
-    }
     errno = ENAMETOOLONG;
     if (snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path))
         f = fopen(path, "we");

@@ -140,6 +140,9 @@ static int run_spec(const struct sim_arguments *a, const struct lab_spec *spec)
     struct run run = {0};
     int status;
 
+    /* A run may take long: what cannot be written is found out first. */
+    if ((a->csv && !sim_make_folder(a->csv)) || (a->svg && !sim_make_folder(a->svg)))
+        return EXIT_FAILURE;
     if (series_init(&run.series, spec))
         return fail(-ENOMEM);
     run.capture = a->pcap ? sim_capture_open(spec, a) : NULL;

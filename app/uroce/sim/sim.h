@@ -111,6 +111,8 @@ int sim_print_json(FILE *out, const struct sim_result *r);
 bool sim_write_csv(const char *folder, const struct sim_result *r);
 bool sim_write_svg(const char *folder, const struct sim_result *r);
 
+/* Makes a folder that is not there. False, with a message on stderr: no file can be made in it. */
+bool sim_make_folder(const char *folder);
 /* A file of a folder, which is made if it is not there; NULL, with a message on stderr. */
 FILE *sim_open(const char *folder, const char *name);
 /* Closes it. False, with a message on stderr. */

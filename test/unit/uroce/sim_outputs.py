@@ -216,11 +216,13 @@ def wrong_usage():
             (("--link", "h1-*"), SMALL, 2, "--link goes with --pcap"),
             (("--nothing",), SMALL, 2, "--help says more"),
             (("other.net",), SMALL, 2, "one FILE"),
-            (("--csv", "/dev/null/x"), SMALL, 1, "/dev/null/x"),
+            (("--csv", "/dev/null/x"), SMALL, 1, "/dev/null/x: Not a directory"),
+            (("--svg", "/dev/null"), SMALL, 1, "/dev/null: Not a directory"),
             (("--pcap", "/dev/null/x"), SMALL, 1, "/dev/null/x"),
             (("--pcap", "/dev/null/x", "--link", "h1-*", "--link", "h99-*"), SMALL, 1, '--link: no link is called "h99-*"')):
         done = sim(*arguments, text=text)
         require(done.returncode == status and word in done.stderr, f"{arguments}: {done.returncode}: {done.stderr}")
+        require(not done.stdout, f"{arguments}: it was run")
     done = subprocess.run([UROCE, "sim", "/nonexistent.net"], capture_output=True, text=True, timeout=60)
     require(done.returncode == 1 and "nonexistent.net: No such file" in done.stderr, done.stderr)
     require("usage: uroce sim" in good("--help"), "--help")
