@@ -221,7 +221,7 @@ def chosen_names():
     expect(script(ROOT, "print(os.listdir('/sys/class/infiniband'))", options=options), "['mlx5_0']\n")
     if "mlx5_0" not in output(ROOT, "ibv_devices", options=options):
         raise kit.Failure("ibv_devices has no mlx5_0")
-    for bad in ("a/b", "", ".", "a,,b", "x" * 64):
+    for bad in ("a/b", "", ".", "a,,b", "x" * 64, "a,a", "uroce1", "uroce3,uroce0"):
         expect(str(run(ROOT, "true", options=("--device-name", bad)).returncode), "2")
     expect(str(run(ROOT, "true", options=("--sys=maybe",)).returncode), "2")
     names = ("env", "UROCE_DEVICE_NAMES=a_0")

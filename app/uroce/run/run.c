@@ -182,6 +182,9 @@ static bool read_names(const char *text, const char *from, const char **names)
                 from, text, CTL_NAME_MAX);
     else if (sys_names_repeat(text))
         fprintf(stderr, "uroce: run: %s: \"%s\": two devices have one name\n", from, text);
+    else if (sys_names_taken(text))
+        fprintf(stderr, "uroce: run: %s: \"%s\": one is the name of a device that gets none\n",
+                from, text);
     else
         return true;
     return false;

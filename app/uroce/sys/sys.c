@@ -249,6 +249,25 @@ int sys_names_repeat(const char *names)
     return 0;
 }
 
+int sys_names_taken(const char *names)
+{
+    unsigned count = 1;
+    char own[32];
+
+    for (const char *at = names; *at != '\0'; at++)
+        count += *at == ',';
+    for (unsigned i = count; i < count + FACE_DEVICES_MAX; i++) {
+        size_t length = (size_t)snprintf(own, sizeof(own), "uroce%u", i);
+
+        for (const char *name = names; name != NULL; name = strchr(name, ',')) {
+            name += *name == ',';
+            if (strcspn(name, ",") == length && strncmp(name, own, length) == 0)
+                return 1;
+        }
+    }
+    return 0;
+}
+
 static void explain(const struct report *r, int err)
 {
     fprintf(stderr, "uroce: no device files of its own for the program: %s: %s; %s\n", r->what,

@@ -26,5 +26,7 @@ int sys_begin(const struct sys_options *o, int sock, const char *path, int *keep
 int sys_names_valid(const char *names);
 /* Whether one of these names comes twice. */
 int sys_names_repeat(const char *names);
+/* Whether one of them is the own name of a device that gets none of them. */
+int sys_names_taken(const char *names);
 
 #endif
