@@ -118,7 +118,8 @@ void connection_left(struct connection *cn)
         connection_close(cn);
 }
 
-/* cn's session has inherited another connection's, which ends. */
+/* cn's session has inherited another connection's, which ends. If that waits for its end already,
+ * it stays among those that wait, through which the caller may be going. */
 void connection_take_session(struct connection *cn, struct session *left)
 {
     struct connection *from;
@@ -129,5 +130,8 @@ void connection_take_session(struct connection *cn, struct session *left)
     session_inherit(left, cn->session);
     from->session = cn->session;
     cn->session = left;
-    connection_close(from);
+    if (from->closing)
+        rnic_retry_later(cn->all->rnic);
+    else
+        connection_close(from);
 }
