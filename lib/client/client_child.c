@@ -13,6 +13,7 @@ void client_in_child(struct client *c)
     pthread_mutex_init(&c->qps.lock, NULL);
     pthread_mutex_init(&c->cqs.lock, NULL);
     pthread_mutex_init(&c->srqs.lock, NULL);
+    spin_unlock(&c->blocking);
     c->hot.runs = false;
     atomic_store_explicit(&c->tracer_set, false, memory_order_relaxed);
     client_rings_pause(c);

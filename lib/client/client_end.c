@@ -99,27 +99,44 @@ static void go_on_srq(void *object, void *arg)
     go_on_ring(&srq->ring);
 }
 
+/* A thread of the parent may have been posting. */
+static void pause_ring(struct client_ring *r)
+{
+    spin_unlock(&r->lock);
+    client_ring_end(r);
+    forget_ring(r);
+}
+
 static void pause_qp(void *object, void *arg)
 {
     struct client_qp *qp = object;
 
-    end_qp(qp, arg);
-    forget_ring(&qp->sq);
-    forget_ring(&qp->rq);
+    pause_ring(&qp->sq);
+    pause_ring(&qp->rq);
 }
 
 static void pause_srq(void *object, void *arg)
 {
     struct client_srq *srq = object;
 
-    end_srq(srq, arg);
-    forget_ring(&srq->ring);
+    pause_ring(&srq->ring);
+}
+
+/* A thread of the parent may have been polling. */
+static void free_cq(void *object, void *arg)
+{
+    struct client_cq *cq = object;
+
+    spin_unlock(&cq->lock);
+    spin_unlock(&cq->place);
+    pthread_mutex_init(&cq->resizing, NULL);
 }
 
 void client_rings_pause(struct client *c)
 {
     visit_alone(&c->qps, pause_qp);
     visit_alone(&c->srqs, pause_srq);
+    visit_alone(&c->cqs, free_cq);
 }
 
 void client_rings_go_on(struct client *c)

@@ -34,7 +34,8 @@ int client_cq_flush(struct client_cq *cq);
 
 /*
  * In a forked child, at the fork: rings take no WQEs until client_rings_go_on, which continues
- * where the parent has stopped. Takes no lock: see client_inherit.c.
+ * where the parent has stopped. Takes no lock: see client_inherit.c. Those of rings and completion
+ * queues, which threads of the parent may have held, are free then.
  */
 void client_rings_pause(struct client *c);
 void client_rings_go_on(struct client *c);

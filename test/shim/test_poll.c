@@ -288,6 +288,36 @@ static void polls_notice(void **state)
     close(r->client.conn.sock);
 }
 
+/* At a fork other threads of the parent were polling and posting, and one slept. */
+static void a_child_has_all_locks(void **state)
+{
+    struct client_qp *qp = &r->qp->queue;
+    struct spin *held[] = {&r->cq->queue.lock, &r->cq->queue.place, &qp->sq.lock, &qp->rq.lock,
+                           &r->client.blocking};
+    struct ibv_wc wc;
+
+    post_all();
+    rings_complete(r, WC_SEND, 0, WC_SUCCESS, 7);
+    for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+        assert_true(spin_trylock(held[i]));
+    pthread_mutex_init(&r->cq->queue.resizing, NULL);
+    pthread_mutex_lock(&r->cq->queue.resizing);
+    slot_table_init(&r->client.srqs);
+    client_in_child(&r->client);
+    for (unsigned i = 0; i < ARRAY_SIZE(held); i++) {
+        assert_true(spin_trylock(held[i]));
+        spin_unlock(held[i]);
+    }
+    assert_int_equal(pthread_mutex_trylock(&r->cq->queue.resizing), 0);
+    no_more_work();
+    assert_int_equal(shim_poll_cq(cq, 1, &wc), 1);
+    assert_int_equal(wc.wr_id, 7);
+    client_rings_go_on(&r->client);
+    assert_int_equal(qp->sq.size, RINGS_WR);
+    assert_int_equal(qp->sq.prod, RINGS_WR);
+    slot_table_destroy(&r->client.srqs);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -302,6 +332,7 @@ int main(void)
         T(flushing_waits_for_a_poster),
         T(not_gone),
         T(polls_notice),
+        T(a_child_has_all_locks),
     };
 
     return cmocka_run_group_tests_name("poll", tests, NULL, NULL);
