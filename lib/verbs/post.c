@@ -60,7 +60,7 @@ static void build_remote(struct sqe *s, const struct ibv_send_wr *wr, unsigned t
         s->rkey = wr->wr.atomic.rkey;
         s->atomic.compare_add = wr->wr.atomic.compare_add;
         s->atomic.swap = wr->wr.atomic.swap;
-    } else if (traits & OP_BIND) {
+    } else if (traits & OP_BIND && !(wr->send_flags & IBV_SEND_INLINE)) { /* else it is refused */
         build_bind(s, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
     }
 }

@@ -208,6 +208,22 @@ static void what_is_no_datagram_has_no_address(void **state)
     assert_int_equal(taken().h.remote_addr, 0x55);
 }
 
+/* A window keeps its key when the bind is not posted: the next one names it. */
+static void a_refused_bind_changes_no_key(void **state)
+{
+    struct ibv_mw mw = {.rkey = 0x100, .type = IBV_MW_TYPE_1};
+    struct ibv_pd pd = {.handle = 1};
+    struct ibv_mw_bind bind = {.send_flags = IBV_SEND_INLINE};
+
+    r->qp->ex.qp_base.pd = mw.pd = &pd;
+    assert_int_equal(shim_bind_mw(&r->qp->ex.qp_base, &mw, &bind), EINVAL);
+    assert_int_equal(mw.rkey, 0x100);
+    bind.send_flags = 0;
+    assert_int_equal(shim_bind_mw(&r->qp->ex.qp_base, &mw, &bind), 0);
+    assert_int_equal(mw.rkey, 0x101);
+    assert_int_equal(taken().h.rkey, 0x100);
+}
+
 static void states(void **state)
 {
     static const struct {
@@ -405,6 +421,7 @@ int main(void)
         T(bad_requests),
         T(datagrams_need_an_address),
         T(what_is_no_datagram_has_no_address),
+        T(a_refused_bind_changes_no_key),
         T(states),
         T(full_until_polled),
         T(receives),
