@@ -94,6 +94,7 @@ static void carry_on_elsewhere(struct watch *watch, struct worker *w, struct car
     c->worker = w;
     w->carrier = c;
     w->call_since = watch->seen[w->index].since;
+    watch->seen[w->index].state = 0; /* as c's is: each carrier counts its own calls */
     atomic_fetch_add(&w->cpu_before, worker_thread_cpu(old->thread));
     if (old->detach)
         pthread_detach(old->thread);

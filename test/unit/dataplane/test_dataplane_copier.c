@@ -297,6 +297,25 @@ static void a_late_call_ends(void **state)
     run(one_call);
 }
 
+/* Each is the first one of its carrier. The watch has to see a call twice, a tick of a millisecond
+ * apart, before it takes the loop out of it; these begin in the middle of a tick. */
+static void first_calls(struct worker *w)
+{
+    for (unsigned at = 0; at < LIMIT; at++) {
+        ns_t before = worker_time(), began = before;
+
+        while (began < before + NS_PER_MS / 2)
+            began = worker_time();
+        assert_int_equal(out(w, at, 0), LATE);
+        assert_true(worker_time() - began >= NS_PER_MS);
+    }
+}
+
+static void calls_of_carriers_are_told_apart(void **state)
+{
+    run(first_calls);
+}
+
 /* However the calls of a program come, its user has no more than a few copiers, and the loop is not
  * left with a call beyond. */
 static void stuck_again_and_again(struct worker *w)
@@ -540,6 +559,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_late_call_ends),
         cmocka_unit_test(a_cpu_goes_with_the_loop),
+        cmocka_unit_test(calls_of_carriers_are_told_apart),
         cmocka_unit_test(copiers_of_a_user_are_limited),
         cmocka_unit_test(calls_of_a_user_are_limited),
         cmocka_unit_test(bytes_of_a_user_are_limited),
