@@ -73,10 +73,10 @@ struct failed_copy {
     bool out;
 };
 
-struct mcast_member;
+struct mcast_group;
 struct late_call;
 struct late_owner;
-LIST_HEAD(mcast_list, mcast_member);
+LIST_HEAD(mcast_list, mcast_group);
 LIST_HEAD(late_list, late_call);
 LIST_HEAD(late_waiting_list, late_owner);
 STAILQ_HEAD(qp_touched_list, qp);

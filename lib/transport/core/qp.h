@@ -91,11 +91,12 @@ struct qp {
     struct qp_attr attr;
     struct qp_caps caps;
     struct qp_shared *shared;
-    ns_t cnp_after;                /* no CNP before that */
-    struct timer pace;             /* TIMER_PACE */
-    struct entropy_policy entropy; /* its own, if own_entropy */
-    struct share *shares;          /* its program's, by lane; NULL: the engines' own */
-    struct late_owner *late;       /* while it is suspended: fault is FAULT_SUSPENDED then */
+    ns_t cnp_after;                  /* no CNP before that */
+    struct timer pace;               /* TIMER_PACE */
+    struct entropy_policy entropy;   /* its own, if own_entropy */
+    struct share *shares;            /* its program's, by lane; NULL: the engines' own */
+    struct late_owner *late;         /* while it is suspended: fault is FAULT_SUSPENDED then */
+    LIST_HEAD(, mcast_member) mcast; /* its memberships, at each engine: rx_mcast.c */
     bool own_entropy;
     bool early_doorbell;                     /* rung before the queue pair was ready to send */
     struct comp_counter *counter[QP_COUNTS]; /* by bit of enum qp_count; or NULL */

@@ -34,12 +34,32 @@ enum drop rx_validate_mcast(const struct engine *e, const struct rx_job *job);
 
 /* ---- rx_mcast.c ---- */
 
-/* A UD queue pair in a multicast group. */
+/* A UD queue pair in a multicast group, as one engine knows it. */
 struct mcast_member {
-    union gid group;
+    struct engine *engine;
+    struct mcast_group *group;
     struct qp *qp;
-    LIST_ENTRY(mcast_member) link;
+    LIST_ENTRY(mcast_member) link;  /* in the group: the engine's worker */
+    LIST_ENTRY(mcast_member) of_qp; /* of all engines: the control thread, and workers for it */
 };
+
+/* A group that has members. */
+struct mcast_group {
+    LIST_ENTRY(mcast_group) link;
+    union gid gid;
+    LIST_HEAD(, mcast_member) members;
+};
+
+/* The group of the engine with this GID, or NULL. */
+static inline struct mcast_group *rx_mcast_group(const struct engine *e, const union gid *gid)
+{
+    struct mcast_group *g;
+
+    LIST_FOREACH(g, &e->mcast, link)
+    if (gid_eq(&g->gid, gid))
+        return g;
+    return NULL;
+}
 
 /* Delivers a multicast packet to every member of its group that e owns, and forwards it to the
  * engines that own the others. */

@@ -11,36 +11,69 @@
 
 #define MCAST_ENGINES CQ_MAX_LANES
 
-static struct mcast_member *find(struct engine *e, const struct qp *qp, const union gid *group)
+static struct mcast_member *find(const struct engine *e, const struct qp *qp,
+                                 const union gid *group)
 {
     struct mcast_member *m;
 
-    LIST_FOREACH(m, &e->mcast, link)
-    if (m->qp == qp && gid_eq(&m->group, group))
+    LIST_FOREACH(m, &qp->mcast, of_qp)
+    if (m->engine == e && gid_eq(&m->group->gid, group))
         return m;
     return NULL;
+}
+
+/* The group, which has no members if it is new; or NULL. */
+static struct mcast_group *get_group(struct engine *e, const union gid *gid)
+{
+    struct mcast_group *g = rx_mcast_group(e, gid);
+
+    if (g)
+        return g;
+    g = malloc(sizeof(*g));
+    if (!g)
+        return NULL;
+    g->gid = *gid;
+    LIST_INIT(&g->members);
+    LIST_INSERT_HEAD(&e->mcast, g, link);
+    return g;
+}
+
+static void put_group(struct mcast_group *g)
+{
+    if (!LIST_EMPTY(&g->members))
+        return;
+    LIST_REMOVE(g, link);
+    free(g);
 }
 
 int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group)
 {
     struct mcast_member *m;
+    struct mcast_group *g;
 
     if (qp->service != PKT_UD || !gid_is_multicast(group))
         return -EINVAL;
     if (find(e, qp, group))
         return -EEXIST;
-    m = malloc(sizeof(*m));
-    if (!m)
+    g = get_group(e, group);
+    if (!g)
         return -ENOMEM;
-    m->group = *group;
-    m->qp = qp;
-    LIST_INSERT_HEAD(&e->mcast, m, link);
+    m = malloc(sizeof(*m));
+    if (!m) {
+        put_group(g);
+        return -ENOMEM;
+    }
+    *m = (struct mcast_member){.engine = e, .group = g, .qp = qp};
+    LIST_INSERT_HEAD(&g->members, m, link);
+    LIST_INSERT_HEAD(&qp->mcast, m, of_qp);
     return 0;
 }
 
 static void leave(struct mcast_member *m)
 {
     LIST_REMOVE(m, link);
+    LIST_REMOVE(m, of_qp);
+    put_group(m->group);
     free(m);
 }
 
@@ -58,9 +91,9 @@ void rx_mcast_forget(struct engine *e, struct qp *qp)
 {
     struct mcast_member *m, *next;
 
-    for (m = LIST_FIRST(&e->mcast); m; m = next) {
-        next = LIST_NEXT(m, link);
-        if (m->qp == qp)
+    for (m = LIST_FIRST(&qp->mcast); m; m = next) {
+        next = LIST_NEXT(m, of_qp);
+        if (m->engine == e)
             leave(m);
     }
 }
@@ -76,22 +109,20 @@ static void add_owner(struct engine *owner[MCAST_ENGINES], unsigned *owners, str
 }
 
 /* Those that were handed the packet do not hand it on. */
-static void serve_others(struct engine *e, unsigned job, const struct frame *f)
+static void serve_others(struct engine *e, const struct mcast_group *g, const struct frame *f)
 {
     struct engine *owner[MCAST_ENGINES];
     const struct mcast_member *m;
     unsigned owners = 0;
     bool own = false;
 
-    LIST_FOREACH(m, &e->mcast, link)
+    LIST_FOREACH(m, &g->members, link)
     {
         struct engine *o = qp_owner_engine(m->qp);
 
-        if (!o || !gid_eq(&m->group, &e->rx_job[job].view.dgid))
-            continue;
         if (o == e)
             own = true;
-        else
+        else if (o)
             add_owner(owner, &owners, o);
     }
     if (e->rx_from != RX_DIRECT)
@@ -109,15 +140,16 @@ static void serve_others(struct engine *e, unsigned job, const struct frame *f)
 void rx_mcast(struct engine *e, unsigned job, const struct frame *f)
 {
     struct rx_job *rx = &e->rx_job[job];
+    struct mcast_group *g = rx_mcast_group(e, &rx->view.dgid); /* rx_validate_mcast has found it */
     struct mcast_member *m;
 
-    serve_others(e, job, f);
+    serve_others(e, g, f);
     rx->is_response = false; /* another packet was processed in the job before */
     rx->srq = NULL;
-    LIST_FOREACH(m, &e->mcast, link)
+    LIST_FOREACH(m, &g->members, link)
     {
-        if (!gid_eq(&m->group, &rx->view.dgid) || qp_owner_engine(m->qp) != e ||
-            !qp_can_receive(m->qp) || m->qp->qkey != rx->pkt.deth.qkey)
+        if (qp_owner_engine(m->qp) != e || !qp_can_receive(m->qp) ||
+            m->qp->qkey != rx->pkt.deth.qkey)
             continue;
         if (e->batch.n ||
             e->copies_failed) /* a failure is of this job's queue pair, which changes */

@@ -79,12 +79,7 @@ enum drop rx_validate_cnp(const struct engine *e, const struct rx_job *job)
 
 enum drop rx_validate_mcast(const struct engine *e, const struct rx_job *job)
 {
-    const struct mcast_member *m;
-
     if (!(pkt_info(&job->pkt)->flags & PF_DETH) || !gid_is_multicast(&job->view.dgid))
         return DROP_unknown_qpn;
-    LIST_FOREACH(m, &e->mcast, link)
-    if (gid_eq(&m->group, &job->view.dgid))
-        return DROP_NONE;
-    return DROP_unknown_qpn;
+    return rx_mcast_group(e, &job->view.dgid) ? DROP_NONE : DROP_unknown_qpn;
 }
