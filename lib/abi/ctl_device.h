@@ -22,8 +22,9 @@ struct ctl_device {
     uint32_t max_wq, max_rwq_ind, max_rwq_ind_size; /* 0: this application may not use them */
     uint64_t max_dm_size;
     uint32_t max_mcast_join;
-    uint32_t features;    /* that connections may have, if their peers do: ece.h */
-    uint32_t max_counter; /* completion counters; 0: a daemon that has none */
+    uint32_t features;     /* that connections may have, if their peers do: ece.h */
+    uint32_t max_counter;  /* completion counters; 0: a daemon that has none */
+    uint32_t max_mcast_qp; /* queue pairs in a group */
 };
 
 struct ctl_port {

@@ -31,7 +31,7 @@
 #include "ctl_raw.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    14
+#define CTL_VERSION    15
 #define CTL_MSG_SIZE   640
 #define CTL_MAX_FDS    18   /* CTL_OPEN's reply */
 #define CTL_ERRNO_MAX  4095 /* the largest that the kernel has */

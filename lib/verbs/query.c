@@ -75,7 +75,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
         .max_srq_wr = clamp_to_int(d->max_srq_wr),
         .max_srq_sge = clamp_to_int(d->max_srq_sge),
         .max_mcast_grp = clamp_to_int(d->max_mcast_grp),
-        .max_mcast_qp_attach = clamp_to_int(min_of(d->max_qp, d->max_mcast_join)),
+        .max_mcast_qp_attach = clamp_to_int(min_of(d->max_qp, d->max_mcast_qp)),
         .max_total_mcast_qp_attach = clamp_to_int(d->max_mcast_join),
         .max_pkeys = 1,
         .phys_port_cnt = (uint8_t)d->ports,

@@ -45,6 +45,10 @@
 #define LIMIT_SESSION_FLOW    1024u
 #define LIMIT_USER_CONNECTION 256u
 
+/* Queue pairs that a user who is no owner may have in a multicast group: a worker gives each packet
+ * of the group to all of them at once. */
+#define LIMIT_USER_GROUP_QPS 256u
+
 /* What the kernel holds for one of the daemon's sockets whose other end is not read: its send
  * buffer (net.core.wmem_default), rounded up. */
 #define SOCKET_MEMORY (256u << 10)

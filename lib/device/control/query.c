@@ -26,6 +26,14 @@ static uint32_t most(const struct session *sn, enum quota_kind kind)
                             quota_kind_max(kind));
 }
 
+/* Queue pairs in a multicast group. */
+static uint32_t most_in_group(const struct session *sn)
+{
+    uint32_t joins = most(sn, QUOTA_JOIN);
+
+    return sn->account.user->owner ? joins : min_of(joins, LIMIT_USER_GROUP_QPS);
+}
+
 int query_device(struct session *sn, struct ctl_call *call)
 {
     struct ctl_device *q = &call->reply.device;
@@ -61,6 +69,7 @@ int query_device(struct session *sn, struct ctl_call *call)
         .max_mcast_join = most(sn, QUOTA_JOIN),
         .max_mr_size = LIMIT_MR_SIZE,
         .max_counter = most(sn, QUOTA_COUNTER),
+        .max_mcast_qp = most_in_group(sn),
         .max_dm_size = dm_max_size(sn),
         .workers = sn->rnic->workers,
         .features = d->selective ? ECE_KEPT_MAPS : 0,

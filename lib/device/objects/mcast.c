@@ -92,11 +92,26 @@ static struct quota_cost cost_of(const struct session *sn, bool first)
                                 [QUOTA_MEMORY] = bytes + first * sizeof(struct session_group)}};
 }
 
+/* Whether the user may have one more queue pair in the group, by any connection. */
+static bool group_has_room(struct session *sn, const union gid *group)
+{
+    unsigned members = 0;
+
+    if (sn->account.user->owner)
+        return true;
+    for (struct session *s = session_next(sn->device, NULL); s; s = session_next(sn->device, s)) {
+        const struct session_group *g = s->peer.uid == sn->peer.uid ? find_group(s, group) : NULL;
+
+        members += g ? g->members : 0;
+    }
+    return members < LIMIT_USER_GROUP_QPS;
+}
+
 static int charge_membership(struct session *sn, const union gid *group)
 {
     struct session_group *g = find_group(sn, group);
     struct quota_cost cost = cost_of(sn, !g);
-    int err = quota_charge(&sn->account, &cost);
+    int err = group_has_room(sn, group) ? quota_charge(&sn->account, &cost) : -ENOMEM;
 
     if (!err && !g) {
         g = calloc(1, sizeof(*g));

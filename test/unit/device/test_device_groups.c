@@ -2,12 +2,14 @@
 /* What the memberships of one program cost others. */
 #include "unit.h"
 
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "device_app.h"
 
 #define MANY  4096u
+#define USER  4242u
 #define TRIES 20u
 
 static struct event_loop *loop;
@@ -97,10 +99,56 @@ static void test_groups_of_others(void **state)
     assert_true(time_of_datagram(unknown) < 5 * unknown_time);
 }
 
+static uint32_t most_in_group(struct app *a)
+{
+    struct ctl_msg m = {0};
+
+    assert_int_equal(app_call(a, CTL_QUERY_DEVICE, &m), 0);
+    return m.device.max_mcast_qp;
+}
+
+static void add_member(struct app *a, const struct app_cq *cq, unsigned i, uint8_t group,
+                       int status)
+{
+    assert_int_equal(app_qp(a, &member[i], QPT_UD, cq, 0, 0), 0);
+    assert_int_equal(attach(&member[i], group), status);
+}
+
+/* A user's queue pairs in a group, over all connections, are limited: not another user's, nor those
+ * in another group, nor root's. */
+static void test_members_of_a_user(void **state)
+{
+    unsigned limit = LIMIT_USER_GROUP_QPS, n = limit + 2;
+    struct app a, b, stranger;
+    struct app_cq cq_a, cq_b, cq_stranger;
+
+    app_open_as(&a, rnic, USER);
+    app_open_as(&b, rnic, USER);
+    app_open_as(&stranger, rnic, USER + 1);
+    app_cq(&a, &cq_a, 64);
+    app_cq(&b, &cq_b, 64);
+    app_cq(&stranger, &cq_stranger, 64);
+    assert_int_equal(most_in_group(&a), limit);
+    assert_true(most_in_group(&many) > limit);
+    for (unsigned i = 0; i < limit; i++)
+        add_member(i % 2 ? &a : &b, i % 2 ? &cq_a : &cq_b, i, 1, 0);
+    assert_int_equal(attach(&member[0], 1), 0); /* it is one already */
+    add_member(&a, &cq_a, limit, 1, -ENOMEM);
+    assert_int_equal(attach(&member[limit], 2), 0);
+    add_member(&stranger, &cq_stranger, limit + 1, 1, 0);
+    app_close(&b);
+    assert_int_equal(attach(&member[limit], 1), 0);
+    for (unsigned i = 0; i <= limit; i++)
+        add_member(&many, &many_cq, n + i, 1, 0);
+    app_close(&a);
+    app_close(&stranger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_groups_of_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_members_of_a_user, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
