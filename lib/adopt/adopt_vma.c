@@ -228,6 +228,48 @@ int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
     return each_file_in_text(visit, arg);
 }
 
+/* Whether v continues a range at at, with these rights. */
+static bool continues(const struct vma *v, uint64_t at, bool write)
+{
+    return v->start <= at && v->r && (v->w || !write);
+}
+
+static int check_in_text(uint64_t at, uint64_t end, bool write)
+{
+    struct reader r = {.fd = (int)raw_open("/proc/self/maps", O_RDONLY)};
+    bool usable = true;
+    struct vma v;
+
+    if (r.fd < 0)
+        return r.fd;
+    while (at < end && usable && next_line(&r, &v))
+        if (v.end > at) {
+            usable = continues(&v, at, write);
+            at = v.end;
+        }
+    raw_close(r.fd);
+    return usable && at >= end ? 0 : -EFAULT;
+}
+
+int vma_check(uint64_t addr, uint64_t length, bool write)
+{
+    uint64_t at = addr, end = addr + length;
+    struct vma v;
+
+    while (!adopt.text_maps) {
+        long ret = query_or_open(at, &v);
+
+        if (!kernel_answered(ret))
+            break;
+        if (ret == -ENOENT || (!ret && !continues(&v, at, write)))
+            return -EFAULT;
+        if (ret || v.end >= end)
+            return (int)ret;
+        at = v.end;
+    }
+    return check_in_text(at, end, write);
+}
+
 unsigned vma_count(void)
 {
     int fd = (int)raw_open("/proc/self/maps", O_RDONLY);

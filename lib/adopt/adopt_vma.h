@@ -21,6 +21,10 @@ int vma_find(uint64_t addr, struct vma *v);
  * mappings. */
 int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg);
 
+/* Whether every address of a range, which is not empty and does not wrap, has a mapping that may be
+ * read, and with write also written: 0, -EFAULT, or what hinders the kernel's answer. */
+int vma_check(uint64_t addr, uint64_t length, bool write);
+
 /* How many mappings this process has, or 0. */
 unsigned vma_count(void);
 

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "adopt_vma.h"
 #include "mr.h"
 
 /* Regions of a program's own memfd up to this size are populated when they are registered. */
@@ -165,11 +166,12 @@ static bool has_hole(uint64_t addr, uint64_t length)
 }
 
 /*
- * Whether the region has no hole, and its first and last byte can be read, asked without a signal:
- * as when a driver pins it. The daemon does not touch memory that it copies before a work request
- * does: memory may belong to a file system that does not answer.
+ * Whether the region has no hole, the program may access all of it as the region's rights say, and
+ * its first and last byte can be read, asked without a signal: as when a driver pins it. The daemon
+ * does not touch memory that it copies before a work request does: memory may belong to a file
+ * system that does not answer.
  */
-static int check_exists(const struct ctl_reg_mr *r)
+static int check_memory(const struct ctl_reg_mr *r)
 {
     uint8_t byte[2];
     struct iovec local = {byte, sizeof(byte)};
@@ -179,7 +181,8 @@ static int check_exists(const struct ctl_reg_mr *r)
 
     if (!r->length || r->addr + r->length < r->addr || (r->access & ACCESS_ON_DEMAND))
         return 0; /* which the daemon judges */
-    if (has_hole(r->addr, r->length))
+    if (has_hole(r->addr, r->length) ||
+        vma_check(r->addr, r->length, mr_writes(r->access)) == -EFAULT)
         return -EFAULT;
     n = process_vm_readv(getpid(), &local, 1, ends, 2, 0);
     return n == sizeof(byte) || (n < 0 && errno != EFAULT) ? 0 : -EFAULT;
@@ -203,7 +206,7 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     if (m.reg_mr.flags & CTL_MR_FD)
         err = fd < 0 ? -EMFILE : 0;
     else
-        err = check_exists(&m.reg_mr);
+        err = check_memory(&m.reg_mr);
     if (!err)
         err = conn_call(&c->conn, CTL_REG_MR, &m, &fd, fd >= 0, NULL, 0);
     if (fd >= 0)

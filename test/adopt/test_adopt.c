@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which memory is adopted, and when it becomes private again. */
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
@@ -130,6 +131,28 @@ static void stacks_stay(void **state)
     check(told[0], 40000, ADOPT_MOVE, CTL_MR_STACK);
     sem_post(&leave);
     pthread_join(thread, NULL);
+}
+
+static void what_a_range_allows(void **state)
+{
+    uint64_t page = adopt.page;
+    uint8_t *p = anonymous(5 * page);
+    uintptr_t at = (uintptr_t)p;
+
+    assert_int_equal(mprotect(p + page, page, PROT_READ), 0);
+    assert_int_equal(mprotect(p + 3 * page, page, PROT_NONE), 0);
+    assert_int_equal(vma_check(at, page, true), 0);
+    assert_int_equal(vma_check(at, page + 1, true), -EFAULT);
+    assert_int_equal(vma_check(at + page, page, true), -EFAULT);
+    assert_int_equal(vma_check(at + page - 1, page + 2, true), -EFAULT);
+    assert_int_equal(vma_check(at, 3 * page, false), 0);
+    assert_int_equal(vma_check(at, 3 * page + 1, false), -EFAULT);
+    assert_int_equal(vma_check(at + 2 * page, page, true), 0);
+    munmap(p + page, page);
+    assert_int_equal(vma_check(at, page + 1, false), -EFAULT);
+    assert_int_equal(vma_check(at + page, 1, false), -EFAULT);
+    assert_int_equal(vma_check(UINT64_C(1) << 62, 1, false), -EFAULT); /* behind all mappings */
+    unmap(p, 5 * page);
 }
 
 static void other_memory_stays(void **state)
@@ -500,6 +523,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(leases_share_pages),
         cmocka_unit_test(stacks_stay),
         cmocka_unit_test(what_lies_above_a_stack),
+        cmocka_unit_test(what_a_range_allows),
         cmocka_unit_test(other_memory_stays),
         cmocka_unit_test(read_only_memory),
         cmocka_unit_test(sparse_memory),

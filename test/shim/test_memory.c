@@ -222,37 +222,71 @@ static void two_mappings(void **state)
     close(file);
 }
 
-/* A driver finds no pages to pin in a hole. What the program may not write, its peers may not. */
+static void refused(void *at, size_t len, int access)
+{
+    errno = 0;
+    assert_null(ibv_reg_mr(p.pd, at, len, access));
+    assert_int_equal(errno, EFAULT);
+}
+
+/* Peers may read it, and it can be sent. */
+static void check_read_only(uint8_t *at, size_t len, uint32_t offset)
+{
+    struct ibv_mr *mr = ibv_reg_mr(p.pd, at, len, IBV_ACCESS_REMOTE_READ);
+    struct side local, b;
+
+    assert_non_null(mr);
+    local = side_of(&p.a, at, mr);
+    b = side_of(&p.b, other_end(p.b.buffer, offset), p.b.mr);
+    assert_int_equal(status_of(IBV_WR_RDMA_WRITE, &local, &b, offset), IBV_WC_SUCCESS);
+    assert_memory_equal(at + offset + 8, p.b.buffer + 8, LEN - 8); /* status_of() wrote 8 more */
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* A driver finds no pages to pin in a hole, and none to write where the program may not write. */
 static void holes_and_rights(void **state)
 {
     uint8_t *at = map_private(BYTES);
     struct ibv_mr *mr;
 
     munmap(at + BYTES / 2, PAGE);
-    for (unsigned i = 0; i < 3; i++) { /* in the middle, at the end, at the beginning */
-        errno = 0;
-        assert_null(ibv_reg_mr(p.pd, at + i / 2 * BYTES / 2,
-                               i == 1 ? BYTES / 2 + 1 : BYTES / 2 + PAGE, ACCESS));
-        assert_int_equal(errno, EFAULT);
-    }
-    assert_null(ibv_reg_mr(p.pd, at + BYTES / 2 - PAGE, 3 * PAGE, ACCESS)); /* a small one */
-    assert_int_equal(errno, EFAULT);
+    for (unsigned i = 0; i < 3; i++) /* in the middle, at the end, at the beginning */
+        refused(at + i / 2 * BYTES / 2, i == 1 ? BYTES / 2 + 1 : BYTES / 2 + PAGE, ACCESS);
+    refused(at + BYTES / 2 - PAGE, 3 * PAGE, ACCESS); /* a small one */
     mr = registered(at, BYTES / 2);
     check_bytes(at, mr, BYTES / 2 - LEN);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     map(at + BYTES / 2, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    mr = registered(at, BYTES);
-    check(at, mr, BYTES / 2 + 8, true, false);
-    check_bytes(at, mr, 0);
-    assert_int_equal(ibv_dereg_mr(mr), 0);
+    refused(at, BYTES, ACCESS);
+    refused(at, BYTES, IBV_ACCESS_LOCAL_WRITE);
+    refused(at + BYTES / 2 + 8, LEN, ACCESS); /* a small one */
+    check_read_only(at, BYTES, BYTES / 2 + 8);
     map(at + BYTES / 2, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    mr = registered(at, BYTES);
-    check(at, mr, BYTES / 2 + 8, false, false);
-    check_bytes(at, mr, 0);
-    assert_int_equal(ibv_dereg_mr(mr), 0);
-    assert_null(ibv_reg_mr(p.pd, at + BYTES / 2, BYTES / 2, ACCESS));
-    assert_int_equal(errno, EFAULT);
+    refused(at, BYTES, ACCESS);
+    refused(at, BYTES, 0);
+    refused(at + BYTES / 2, BYTES / 2, ACCESS);
     munmap(at, BYTES);
+}
+
+/* Of each kind of memory, also where the program has a descriptor of the file that may write. */
+static void read_only_mappings(void **state)
+{
+    int file = memfd_create("file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int flags[] = {MAP_PRIVATE | MAP_ANONYMOUS, MAP_SHARED | MAP_ANONYMOUS, MAP_SHARED,
+                   MAP_PRIVATE};
+
+    assert_int_equal(ftruncate(file, BYTES), 0);
+    assert_int_equal(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        uint8_t *at = map(NULL, BYTES, PROT_READ, flags[i], flags[i] & MAP_ANONYMOUS ? -1 : file);
+
+        refused(at, BYTES, ACCESS);
+        refused(at, LEN, ACCESS);
+        check_read_only(at, BYTES, 0);
+        check_read_only(at, LEN, 0);
+        munmap(at, BYTES);
+    }
+    close(file);
 }
 
 static void *on_a_stack(void *arg)
@@ -580,11 +614,13 @@ static void many_regions(void **state)
 static int run(void)
 {
     const struct CMUnitTest tests[] = {
-        T(two_mappings),     T(holes_and_rights),   T(stacks),
-        T(large_pages),      T(pages_of_hugetlbfs), T(shared_memory),
-        T(protected_memory), T(unmapped_memory),    T(truncated_file),
-        T(ends_in_use),      T(closed_in_use),      T(registered_in_use),
-        T(forked),
+        T(two_mappings),       T(holes_and_rights),
+        T(read_only_mappings), T(stacks),
+        T(large_pages),        T(pages_of_hugetlbfs),
+        T(shared_memory),      T(protected_memory),
+        T(unmapped_memory),    T(truncated_file),
+        T(ends_in_use),        T(closed_in_use),
+        T(registered_in_use),  T(forked),
     };
     const struct CMUnitTest many[] = {T(many_regions)};
 
