@@ -62,7 +62,8 @@ int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
             .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info},
         };
 
-    if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.length && !bind->bind_info.mr))
+    if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.length && !bind->bind_info.mr) ||
+        !qp->pd) /* an XRC target sends nothing */
         return failed(EINVAL);
     if (bind->bind_info.mr &&
         (bind->bind_info.mr->pd->handle != mw->pd->handle || qp->pd->handle != mw->pd->handle))

@@ -125,6 +125,18 @@ static struct ibv_qp *open_with(uint32_t mask, uint32_t qpn, enum ibv_qp_type ty
     return ibv_open_qp(ctx, &attr);
 }
 
+/* Whether a target, which has no protection domain, refuses to bind a window. */
+static bool binds_nothing(struct ibv_qp *target)
+{
+    struct ibv_mw_bind bind = {.wr_id = 0};
+    struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+    int err;
+
+    need(mw, "ibv_alloc_mw");
+    err = ibv_bind_mw(target, mw, &bind);
+    return !ibv_dealloc_mw(mw) && err == EINVAL;
+}
+
 static int open_target(uint32_t qpn)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -136,7 +148,8 @@ static int open_target(uint32_t qpn)
     if (qp->qp_num != qpn || qp->qp_type != IBV_QPT_XRC_RECV || qp->state != IBV_QPS_UNKNOWN ||
         qp->qp_context != &qp || qp->pd || qp->send_cq || qp->recv_cq || qp->srq)
         return -EPROTO;
-    if (ibv_post_send(qp, &wr, &bad) != EINVAL || ibv_post_recv(qp, &recv, &bad_recv) != EINVAL)
+    if (ibv_post_send(qp, &wr, &bad) != EINVAL || ibv_post_recv(qp, &recv, &bad_recv) != EINVAL ||
+        !binds_nothing(qp))
         return -EBADE;
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -133,7 +134,8 @@ static int idle_timeout(const struct server *s)
     if (!s->config.idle_exit || s->connections.count)
         return -1;
     left = s->connections.idle_since + (time_t)s->config.idle_exit - monotonic_seconds();
-    return left > 0 ? (int)left * 1000 : 0;
+    /* A wait may end early: it begins again. */
+    return left > 0 ? (int)min_of(left, (time_t)(INT_MAX / 1000)) * 1000 : 0;
 }
 
 void server_run(struct server *s)
