@@ -2,6 +2,7 @@
 /* Socket addresses, and the protocol's. */
 #include <arpa/inet.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cma.h"
@@ -97,7 +98,7 @@ bool addr_is_foreign(const struct sockaddr *addr)
         ((struct sockaddr_in *)&a)->sin_port = 0;
     else
         ((struct sockaddr_in6 *)&a)->sin6_port = 0;
-    sock = socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sock = (int)syscall(SYS_socket, a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (sock < 0)
         return false;
     foreign = bind(sock, (struct sockaddr *)&a, len) && errno == EADDRNOTAVAIL;

@@ -252,6 +252,46 @@ def forks(pairs):
     went_by_us(before, pairs, 2 * 5000 * 1000, text)
 
 
+DATAGRAM_ECHO = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind((sys.argv[1], int(sys.argv[2])))
+while True:
+    s.sendto(*s.recvfrom(2000))
+"""
+
+DATAGRAM_CLIENT = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(0.5)
+answers = 0
+while answers < 50:
+    message = b"datagram %d" % answers
+    try:
+        s.sendto(message, (sys.argv[1], int(sys.argv[2])))
+        answers += s.recv(2000) == message
+    except (TimeoutError, ConnectionRefusedError):
+        pass
+print(answers, "answers")
+"""
+
+
+def datagrams_by_preload(pairs):
+    """A program with UDP sockets: the library's own sockets are not taken for the program's."""
+    preloaded = Preloaded(pairs)
+    environment = {"LD_PRELOAD": PRELOAD}
+    end = preloaded.words("ADDRESS PORT")
+    server = kit.Program(pairs.daemon, ["/usr/bin/python3", "-c", DATAGRAM_ECHO, *end], environment)
+    client = kit.Program(pairs.daemon, ["/usr/bin/python3", "-c", DATAGRAM_CLIENT, *end], environment)
+    try:
+        text = client.finish(30)
+    finally:
+        server.kill()
+        client.kill()
+    if "50 answers" not in text:
+        raise kit.Failure(f"datagrams by librspreload: {text}")
+
+
 def iperf3(pairs):
     if not shutil.which("iperf3"):
         raise kit.Skipped("iperf3 is not installed")

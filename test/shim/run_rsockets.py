@@ -119,6 +119,7 @@ POINTS = (
     ("udpong, echo", datagrams("-T e -C 100 -S 200")),
     ("iperf3 by librspreload", cm.iperf3),
     *((f"{program} by librspreload", cm.pipe(program)) for program in cm.PIPES),
+    ("datagrams by librspreload", cm.datagrams_by_preload),
     ("a server that forks, by librspreload", cm.forks),
     ("kill -9 of the server", killed("-T b", "server")),
     ("kill -9 of the client", killed("-T b", "client")),

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "dg_socket.h"
@@ -85,10 +86,11 @@ void dg_peers_destroy(struct dgram *d)
         forget_oldest(d);
 }
 
-/* The local address that the kernel routes by. */
+/* The local address that the kernel routes by. librspreload takes a socket of socket() for the
+ * program's, and asks for an rsocket. */
 static int source_of(const struct sockaddr_storage *to, struct sockaddr_storage *from)
 {
-    int fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+    int fd = (int)syscall(SYS_socket, to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
     socklen_t length = sizeof(*from);
 
     if (fd < 0)
