@@ -75,7 +75,8 @@ static void ah_free(struct object *o)
 /* NICs copy the address when the work request is posted, so programs destroy the handle once they
  * have posted. Here the worker reads it when it sends. */
 
-/* Work requests that one request to destroy looks at, on each worker. */
+/* Queue pairs and work requests that one request to destroy looks at, on each worker. Beyond these
+ * it is answered as if one had the handle's name. */
 #define LOOKS 4096
 
 struct name_call {
@@ -95,6 +96,11 @@ static void find_name(struct worker *w, void *arg)
     {
         if (c->named)
             return;
+        if (!c->looks) {
+            c->named = true;
+            return;
+        }
+        c->looks--;
         if (q->dp.port->worker == w)
             c->named = qp_datagrams_name(q->dp.qp, number, &c->looks);
     }
