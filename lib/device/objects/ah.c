@@ -94,12 +94,9 @@ static void find_name(struct worker *w, void *arg)
     c->looks = LOOKS;
     LIST_FOREACH(q, &pd_original(c->ah->pd)->datagram_qps, of_pd)
     {
+        c->named |= !c->looks;
         if (c->named)
             return;
-        if (!c->looks) {
-            c->named = true;
-            return;
-        }
         c->looks--;
         if (q->dp.port->worker == w)
             c->named = qp_datagrams_name(q->dp.qp, number, &c->looks);
