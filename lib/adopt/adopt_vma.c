@@ -228,7 +228,7 @@ int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
     return each_file_in_text(visit, arg);
 }
 
-/* Whether v continues a range at at, with these rights. */
+/* Whether v has the address up to which a range was checked, and may be accessed. */
 static bool continues(const struct vma *v, uint64_t at, bool write)
 {
     return v->start <= at && v->r && (v->w || !write);

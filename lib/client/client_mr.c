@@ -150,9 +150,9 @@ static int offer_memory(struct client_mr *mr, struct ctl_reg_mr *r)
     return fd;
 }
 
-/* Whether there is a mapping at each address: mincore() answers ENOMEM where there is none, and
- * what it says of pages does not matter. (Of the calls that tell, valgrind takes msync() for a read
- * of the whole pages, which reach beyond the program's memory.) */
+/* For a process without /proc. Whether an address has no mapping: mincore() answers ENOMEM there,
+ * and what it says of pages does not matter. (Of the calls that tell, valgrind takes msync() for a
+ * read of the whole pages, which reach beyond the program's memory.) */
 static bool has_hole(uint64_t addr, uint64_t length)
 {
     unsigned char in_memory[4096];
@@ -165,11 +165,19 @@ static bool has_hole(uint64_t addr, uint64_t length)
     return false;
 }
 
+/* Whether the program may access all of the region as its rights say, as far as can be known. */
+static bool has_rights(const struct ctl_reg_mr *r)
+{
+    int err = vma_check(r->addr, r->length, mr_writes(r->access));
+
+    return !err || (err != -EFAULT && !has_hole(r->addr, r->length));
+}
+
 /*
- * Whether the region has no hole, the program may access all of it as the region's rights say, and
- * its first and last byte can be read, asked without a signal: as when a driver pins it. The daemon
- * does not touch memory that it copies before a work request does: memory may belong to a file
- * system that does not answer.
+ * Whether the program may access all of the region as its rights say, and its first and last byte
+ * can be read, asked without a signal: as when a driver pins it. The daemon does not touch memory
+ * that it copies before a work request does: memory may belong to a file system that does not
+ * answer.
  */
 static int check_memory(const struct ctl_reg_mr *r)
 {
@@ -181,8 +189,7 @@ static int check_memory(const struct ctl_reg_mr *r)
 
     if (!r->length || r->addr + r->length < r->addr || (r->access & ACCESS_ON_DEMAND))
         return 0; /* which the daemon judges */
-    if (has_hole(r->addr, r->length) ||
-        vma_check(r->addr, r->length, mr_writes(r->access)) == -EFAULT)
+    if (!has_rights(r))
         return -EFAULT;
     n = process_vm_readv(getpid(), &local, 1, ends, 2, 0);
     return n == sizeof(byte) || (n < 0 && errno != EFAULT) ? 0 : -EFAULT;
