@@ -2,11 +2,12 @@
 /**
  * @file
  * What applications have, as the dataplane knows it: contexts, queue pairs, completion queues and
- * channels, and the events of these on their way to the control thread.
+ * channels, shared receive queues and work queues.
  */
 #ifndef UROCE_DP_OBJECTS_H
 #define UROCE_DP_OBJECTS_H
 
+#include "dp_events.h"
 #include "engine.h"
 
 struct worker_group;
@@ -56,6 +57,7 @@ struct dp_qp {
     struct worker_ctx **by_worker;    /**< the application's on each worker */
     struct worker_port *_Atomic port; /**< the part that owns it: see worker_migrate_qp */
     uint32_t slot;                    /**< doorbell slot */
+    struct dp_events events;
 };
 
 /**
@@ -81,30 +83,20 @@ struct dp_cq {
     _Atomic uint32_t unsent;    /**< events for the control thread to send */
     _Atomic uint32_t late;      /**< enum dp_cq_late */
     struct dp_cq *next_late;    /**< on the list, and of those that were taken together */
+    struct dp_events events;
 };
 
 /** A shared receive queue as the dataplane knows it; srq_init.owner points to it. */
 struct dp_srq {
-    struct worker_ctx *ctx;
-    uint32_t uidx;
+    struct dp_events events;
 };
 
 /** A work queue for raw packets as the dataplane knows it; wq_init.owner points to it. */
 struct dp_wq {
     struct worker_ctx *ctx;
-    uint32_t uidx;
-    uint32_t resets; /**< times it was moved to RESET */
+    struct dp_events events; /**< detail: resets when WQ_FATAL was raised last */
+    uint32_t resets;         /**< times it was moved to RESET */
 };
-
-/** An asynchronous event on its way to the control thread. */
-struct dp_async {
-    struct worker_ctx *ctx;
-    uint64_t element; /**< the queue pair's uidx or the completion queue's cookie */
-    uint32_t type;    /**< enum qp_event, or DP_ASYNC_MISPLACED */
-    uint32_t qpn;     /**< a queue pair's event: its number; else 0 */
-    uint32_t worker;  /**< DP_ASYNC_MISPLACED: the one that receives the packets of QPN `element` */
-};
-#define DP_ASYNC_MISPLACED 0x10000u
 
 /* ---- functions ---- */
 

@@ -60,14 +60,15 @@ struct worker_port {
 
 /** What all workers of a process share; written by the control thread. */
 struct worker_group {
-    _Atomic unsigned cpus;         /**< CPUs for workers and applications, see cpus.h */
-    _Atomic unsigned polling;      /**< workers that are not asleep */
-    _Atomic ns_t crowded_until;    /**< more threads poll than there are CPUs; 0: never so far */
-    struct dp_cq *_Atomic late;    /**< completion queues with unsent events: dp_cq_take_late */
-    int notify_fd;                 /**< eventfd that wakes the control thread; -1: none */
-    struct waker *waker;           /**< NULL: no port can wake a worker */
-    _Atomic uint32_t watch_asleep; /**< futex word of the watch (watch.h) */
-    _Atomic uint32_t faults;       /**< times that mapped memory has failed */
+    _Atomic unsigned cpus;            /**< CPUs for workers and applications, see cpus.h */
+    _Atomic unsigned polling;         /**< workers that are not asleep */
+    _Atomic ns_t crowded_until;       /**< more threads poll than there are CPUs; 0: never so far */
+    struct dp_cq *_Atomic late;       /**< completion queues with unsent events: dp_cq_take_late */
+    struct dp_events *_Atomic events; /**< asynchronous ones: dp_events_take_list */
+    int notify_fd;                    /**< eventfd that wakes the control thread; -1: none */
+    struct waker *waker;              /**< NULL: no port can wake a worker */
+    _Atomic uint32_t watch_asleep;    /**< futex word of the watch (watch.h) */
+    _Atomic uint32_t faults;          /**< times that mapped memory has failed */
     struct worker *worker[WORKERS_MAX];
     unsigned workers;
     struct forward_ring *forward[WORKERS_MAX][WORKERS_MAX]; /**< [from][to] */
@@ -101,7 +102,6 @@ struct worker_stats {
     counter_t borrowed;            /**< of these, on its own thread while the worker slept */
     counter_t cq_events;           /**< completion events */
     counter_t cq_events_late;      /**< of these, left to the control thread */
-    counter_t async_lost;          /**< asynchronous events dropped */
     counter_t doorbells_forwarded; /**< doorbells of queue pairs that another worker owns */
     counter_t forwarded_out;       /**< frames given to other workers */
     counter_t forwarded_in;        /**< frames received from them */
@@ -312,15 +312,6 @@ int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx);
  * @param ctx  The context.
  */
 void worker_ctx_detach(struct worker *w, struct worker_ctx *ctx);
-
-/**
- * Take the next asynchronous event. Control thread.
- *
- * @param w  The worker.
- * @param event  Set when there is one.
- * @return  False when there is none.
- */
-bool worker_take_async(struct worker *w, struct dp_async *event);
 
 /**
  * The workers' clock: the time to pass to their functions. Any thread.

@@ -10,7 +10,6 @@
 #include "forward.h"
 #include "worker.h"
 
-#define ASYNC_RING    256 /* a power of two */
 #define EVENT_CQS_MAX 64
 #define DOORBELLS_MAX 64
 #define WAKES_MAX     32 /* eventfds that one look takes notice of; others have their turn later */
@@ -75,10 +74,6 @@ struct worker {
     struct worker_ctx *wake_list;
     struct dp_cq *event_cq[EVENT_CQS_MAX];
     unsigned event_cqs;
-
-    /* Asynchronous events to the control thread: one producer, one consumer. */
-    struct dp_async async[ASYNC_RING];
-    _Atomic uint32_t async_head, async_tail;
 
     /* While it sleeps or yields. */
     _Atomic uint32_t lease;     /* futex word: enum worker_lease */

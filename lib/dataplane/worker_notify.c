@@ -181,76 +181,39 @@ static void on_mem_written(void *arg, struct qp *qp)
     list_to_wake(w, ctx);
 }
 
-/* False: the ring would have less room left than `spare` events. */
-static bool put_async(struct worker *w, const struct dp_async *e, uint32_t spare)
+static void raise_event(struct worker_port *p, struct dp_events *e, unsigned event)
 {
-    uint32_t tail = atomic_load_explicit(&w->async_tail, memory_order_relaxed);
-    uint32_t used = tail - atomic_load_explicit(&w->async_head, memory_order_acquire);
-
-    if (used + spare >= ASYNC_RING)
-        return false;
-    w->async[tail & (ASYNC_RING - 1)] = *e;
-    atomic_store_explicit(&w->async_tail, tail + 1, memory_order_release);
-    worker_notify_control(w);
-    return true;
+    if (dp_events_raise(p->worker->group, e, event))
+        worker_notify_control(p->worker);
 }
 
-static void report(struct worker *w, const struct dp_async *e)
-{
-    if (!put_async(w, e, 0))
-        counter_inc(&w->stats.async_lost);
-}
-
-static void report_async(struct worker *w, struct worker_ctx *ctx, uint64_t element,
-                         enum qp_event event)
-{
-    report(w, &(struct dp_async){.ctx = ctx, .element = element, .type = event});
-}
-
-static void report_qp(struct worker *w, const struct qp *qp, enum qp_event event)
-{
-    report(w, &(struct dp_async){.ctx = ((struct dp_qp *)qp_owner(qp))->ctx,
-                                 .element = qp_uidx(qp),
-                                 .type = event,
-                                 .qpn = qp_number(qp)});
-}
-
-/* A hint only: it leaves half of the ring to the events that applications wait for. */
 static void on_misplaced(void *arg, struct qp *qp, uint32_t lane)
 {
-    struct worker *w = ((struct worker_port *)arg)->worker;
-    struct dp_async e = {.ctx = ((struct dp_qp *)qp_owner(qp))->ctx,
-                         .element = qp_number(qp),
-                         .type = DP_ASYNC_MISPLACED,
-                         .worker = lane};
+    struct dp_qp *dq = qp_owner(qp);
 
-    put_async(w, &e, ASYNC_RING / 2);
+    atomic_store(&dq->events.detail, lane);
+    raise_event(arg, &dq->events, DP_MISPLACED);
 }
 
 static void on_async_event(void *arg, struct qp *qp, struct comp_queue *cq, enum qp_event event)
 {
-    struct worker *w = ((struct worker_port *)arg)->worker;
-
-    if (event == QP_EVENT_CQ_ERR)
-        report_async(w, ((struct dp_cq *)cq->owner)->ctx[w->index], cq->cookie, event);
-    else
-        report_qp(w, qp, event);
+    raise_event(arg,
+                event == QP_EVENT_CQ_ERR ? &((struct dp_cq *)cq->owner)->events
+                                         : &((struct dp_qp *)qp_owner(qp))->events,
+                event);
 }
 
 static void on_srq_event(void *arg, struct srq *srq, enum qp_event event)
 {
-    struct worker *w = ((struct worker_port *)arg)->worker;
-    const struct dp_srq *ds = srq_owner(srq);
-
-    report_async(w, ds->ctx, ds->uidx, event);
+    raise_event(arg, &((struct dp_srq *)srq_owner(srq))->events, event);
 }
 
 static void on_wq_event(void *arg, struct wq *wq, enum qp_event event)
 {
-    struct worker *w = ((struct worker_port *)arg)->worker;
-    const struct dp_wq *dw = wq_owner(wq);
+    struct dp_wq *dw = wq_owner(wq);
 
-    report_async(w, dw->ctx, (uint64_t)dw->resets << 32 | dw->uidx, event);
+    atomic_store(&dw->events.detail, dw->resets);
+    raise_event(arg, &dw->events, event);
 }
 
 static void on_wq_charge(void *arg, struct wq *wq, uint64_t cost)
@@ -266,18 +229,7 @@ void worker_fail_qp(struct worker_port *p, struct dp_qp *dq, ns_t now)
     if (attr.state == QPS_RESET || attr.state == QPS_ERR)
         return;
     engine_qp_error(p->engine, dq->qp, now);
-    report_qp(p->worker, dq->qp, QP_EVENT_QP_FATAL);
-}
-
-bool worker_take_async(struct worker *w, struct dp_async *event)
-{
-    uint32_t head = atomic_load_explicit(&w->async_head, memory_order_relaxed);
-
-    if (head == atomic_load_explicit(&w->async_tail, memory_order_acquire))
-        return false;
-    *event = w->async[head & (ASYNC_RING - 1)];
-    atomic_store_explicit(&w->async_head, head + 1, memory_order_release);
-    return true;
+    raise_event(p, &dq->events, QP_EVENT_QP_FATAL);
 }
 
 /* False: the other worker has no room. */

@@ -70,7 +70,7 @@ void report_stray(void)
     struct qp_object *q = any_qp();
 
     if (q && may_move(q))
-        steer_misplaced(q->o.session, q->o.handle, below(WORKERS));
+        steer_misplaced(q, below(WORKERS));
 }
 
 void look(void)

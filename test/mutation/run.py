@@ -38,7 +38,7 @@ UNIT_TESTS = ("wire", "encap", "inject", "net", "steer", "fabric", "mem", "abi",
               "device")
 # Of libraries that are not pure as a whole.
 TESTED_PARTS = {"dataplane": ("forward", "poll_policy"),
-                "device": ("account", "cm", "cm_address", "cm_with_qp", "fault", "steps", "watch")}
+                "device": ("account", "async", "cm", "cm_address", "cm_with_qp", "fault", "steps", "watch")}
 UNIT_KITS = ("engine", "batch", "capture", "cm", "frame", "net", "raw", "turns")
 DEVICE_KITS = ("app", "device", "sides")
 DRIVERS = ("loop", "sim", "sim_queue")

@@ -104,7 +104,7 @@ def offered():
 
 def information():
     found, state = ask("/uroce/info"), daemon.show()
-    for name in ("version", "pid", "cpus", "async_dropped"):
+    for name in ("version", "pid", "cpus"):
         equal(found[name], state[name])
     equal((found["devices"], found["workers"], found["socket"]), (2, 2, daemon.socket))
     expect(0 <= found["uptime_s"] <= state["uptime_s"], found)

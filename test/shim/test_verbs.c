@@ -18,6 +18,7 @@
 #include "unit.h"
 #include "verbs_ece.h"
 #include "verbs_entropy.h"
+#include "verbs_events.h"
 #include "verbs_heir.h"
 #include "verbs_import.h"
 #include "verbs_last.h"
@@ -608,6 +609,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(child_uses_its_parents_region),
         cmocka_unit_test(objects_outlive_their_process),
         cmocka_unit_test(import_is_refused),
+        cmocka_unit_test(no_event_is_lost),
+        cmocka_unit_test(events_end_with_their_queue_pair),
+        cmocka_unit_test(events_wait_for_an_heir),
         cmocka_unit_test(many_reads),
         cmocka_unit_test(srq_limit_and_resize),
         cmocka_unit_test(srq_overflow_is_refused),

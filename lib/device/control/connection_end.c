@@ -127,6 +127,7 @@ void connection_take_session(struct connection *cn, struct session *left)
     TAILQ_FOREACH (from, &cn->all->list, link)
         if (from->session == left)
             break;
+    heirs_forget(&from->heir);
     session_inherit(left, cn->session);
     from->session = cn->session;
     cn->session = left;

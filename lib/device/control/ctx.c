@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "control/notify.h"
 #include "control/session_state.h"
 #include "control/watch_call.h"
 #include "objects/pd_mr.h"
@@ -92,6 +91,7 @@ static int open_shared(struct session *sn, struct ctl_call *call)
         return -errno;
     shutdown(pair[0], SHUT_RD);
     sn->async_fd = pair[0];
+    async_open(sn);
     call->out_fd[1] = pair[1];
     call->out_fds = 2;
     return 0;
@@ -160,8 +160,6 @@ static void detach_from_workers(struct session *sn)
     if (sn->program)
         program_put(sn->program);
     sn->program = NULL;
-    /* Events that the workers reported of this context must not be found later. */
-    notify_async(sn->rnic);
 }
 
 /* In a secret order, as handles are: it does not tell how many contexts others have opened. */
@@ -240,6 +238,7 @@ void ctx_close(struct session *sn)
     slab_pool_fini(&sn->slabs);
     slab_pool_fini(&sn->dm_slabs);
     close_segment(sn);
+    async_close(sn);
     if (sn->async_fd >= 0)
         close(sn->async_fd);
     sn->async_fd = -1;

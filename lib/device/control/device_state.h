@@ -115,7 +115,7 @@ struct rnic {
     struct event_source agree_timer; /* armed: a peer has not answered (agree.c) */
     struct event_source cpu_timer;   /* armed: applications have left since they were counted */
     struct errands *errands;         /* NULL: nothing runs on other threads */
-    uint64_t async_dropped;
+    struct dp_events *raised; /* taken from the workers' list: notify.c */
     void (*retry)(void *ctx);
     void *retry_ctx;
     struct event_job retry_job; /* while will_retry */

@@ -12,7 +12,7 @@
 #include "control/permission.h"
 #include "control/session_state.h"
 #include "control/watch_call.h"
-#include "objects/qp_object.h"
+#include "objects/qp_open.h"
 #include "port_judge.h"
 
 _Static_assert(CTL_FAULT_TEXT_MAX == INJECT_TEXT_MAX, "a message has room for a rule");
@@ -180,7 +180,7 @@ static int fail_qp(struct device *d, uint32_t qpn)
         return -ENOENT;
     err = qp_object_modify_by(q->o.session, &m);
     if (!err)
-        async_event(q->o.session, qp_uidx(q->dp.qp), QP_EVENT_QP_FATAL);
+        qp_handles_tell(q, 1u << QP_EVENT_QP_FATAL);
     return err;
 }
 

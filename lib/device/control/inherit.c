@@ -39,6 +39,7 @@ void session_inherit(struct session *left, struct session *sn)
     left->process_ended = left->is_left = left->reachable = false;
     left->program->pid = sn->peer.pid;
     mrs_report_heat(left);
+    async_resume(left);
 
     sn->space = was.space;
     sn->copy = was.copy;

@@ -7,23 +7,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "control/async.h"
+#include "control/raised.h"
 #include "control/session_state.h"
 #include "objects/cq_channel.h"
-#include "objects/qp_open.h"
-#include "objects/steer.h"
 
-void notify_async(struct rnic *r)
+/* Objects whose events are taken in one turn of the event loop. */
+#define TURN_OBJECTS 64
+
+static void notify_again(struct rnic *r)
 {
-    struct dp_async e;
+    uint64_t one = 1;
 
-    for (unsigned i = 0; i < r->workers; i++) {
-        while (worker_take_async(r->worker[i], &e)) {
-            if (e.type == DP_ASYNC_MISPLACED)
-                steer_misplaced(e.ctx->owner, (uint32_t)e.element, e.worker);
-            else if (!qp_handles_event(&e))
-                async_send(r, &e);
-        }
+    while (r->notify.fd >= 0 && write(r->notify.fd, &one, sizeof(one)) < 0 && errno == EINTR) {
     }
 }
 
@@ -34,7 +29,8 @@ static void on_notify(struct event_source *s, uint32_t events)
 
     if (read(s->fd, &count, sizeof(count)) < 0)
         return;
-    notify_async(r);
+    if (raised_take_some(r, TURN_OBJECTS))
+        notify_again(r);
     channels_deliver(r);
 }
 

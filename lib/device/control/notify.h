@@ -8,7 +8,5 @@ struct rnic;
 
 /* Opens the descriptor by which workers notify the control thread. 0 or a negative errno. */
 int notify_open(struct rnic *r);
-/* Passes asynchronous events on to their applications, and migrates misplaced queue pairs. */
-void notify_async(struct rnic *r);
 
 #endif

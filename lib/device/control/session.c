@@ -95,6 +95,7 @@ struct session *session_create(struct rnic *r, const struct ucred *peer)
     sn->peer = *peer;
     sn->socket = -1;
     sn->async_fd = -1;
+    TAILQ_INIT(&sn->late_events);
     sn->shown.fd = -1;
     for (unsigned i = 0; i < OBJ_KINDS; i++)
         TAILQ_INIT(&sn->objects[i]);
@@ -113,6 +114,7 @@ int session_leave(struct session *sn)
         !atomic_load_explicit(&shared->forked, memory_order_relaxed))
         return -1;
     session_process_ended(sn);
+    async_pause(sn);
     sn->is_left = true;
     return sn->async_fd;
 }

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "control/async.h"
 #include "control/device_state.h"
 #include "control/errand.h"
 #include "objects/object.h"
@@ -37,7 +38,10 @@ struct session {
     char comm[16];
     void *space; /* the application's memory, from CTL_OPEN on; and how to copy it: */
     const struct mem_backend *copy;
-    int async_fd;
+    int async_fd; /* what has no room there waits: async.c */
+    struct async_queue late_events;
+    struct event_source async_room; /* watched while something waits */
+    struct async_wait port_wait[ASYNC_PORT_WAITS];
     struct quota_account account;   /* of what the connection takes */
     struct device_program *program; /* of its process, from CTL_OPEN on */
     struct segment segment;

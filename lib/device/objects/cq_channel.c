@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "control/raised.h"
 #include "control/session_state.h"
 #include "moderation.h"
 #include "objects/freeze_credit.h"
@@ -137,6 +138,7 @@ static void cq_init(struct session *sn, struct cq *cq, uint32_t size,
     cq->dp.cq.ignores_overrun = rq->flags & CTL_CQ_IGNORES_OVERRUN;
     cq->dp.cq.owner = &cq->dp;
     cq->dp.ctx = sn->by_worker;
+    cq->dp.events.owner = &cq->o;
     if (cq->channel) {
         cq->dp.channel = &cq->channel->dp;
         cq->channel->o.refs++;
@@ -356,6 +358,8 @@ static uint64_t cq_destroy_object(struct object *o)
     uint64_t slab_gone;
 
     end_moderation(cq);
+    raised_forget(o->session->rnic, &cq->dp.events);
+    async_forget(o->session, &cq->wait);
     if (cq->old.base)
         slab_free(&o->session->slabs, &cq->old);
     slab_gone = slab_free(&o->session->slabs, &cq->segment);

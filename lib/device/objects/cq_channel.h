@@ -3,6 +3,7 @@
 #ifndef UROCE_DEVICE_CQ_CHANNEL_H
 #define UROCE_DEVICE_CQ_CHANNEL_H
 
+#include "control/async.h"
 #include "event_loop.h"
 #include "objects/object.h"
 #include "objects/segment.h"
@@ -26,6 +27,7 @@ struct cq {
     unsigned looks;         /* calls in which a resize has waited for work that is under way */
     TAILQ_ENTRY(cq) unsent; /* while is_unsent: in its channel's list */
     bool is_unsent;
+    struct async_wait wait;
 };
 
 int cq_channel_create(struct session *sn, struct ctl_call *call);

@@ -179,6 +179,7 @@ static int attach_to_worker(struct session *sn, struct qp_object *q, const struc
     if (err)
         return err;
     q->dp.ctx = &sn->ctx[0];
+    q->dp.events.owner = &q->o;
     q->dp.by_worker = sn->by_worker;
     steer_begin(sn, q, device_next_port(sn->device));
     q->dp.qp = qp_create(sn->device->qps, init, &err);

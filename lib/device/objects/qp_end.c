@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "control/raised.h"
 #include "control/session_state.h"
 #include "objects/agree.h"
 #include "objects/counter_object.h"
@@ -55,6 +56,8 @@ static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
 {
     uint64_t slab_gone;
 
+    raised_forget(sn->rnic, &q->dp.events);
+    async_forget(sn, &q->wait);
     db_slot_free(sn, q->dp.slot);
     mcast_leave_all(q);
     if (qp_type(q->dp.qp) == QPT_UD)

@@ -3,6 +3,7 @@
 #ifndef UROCE_DEVICE_QP_OBJECT_H
 #define UROCE_DEVICE_QP_OBJECT_H
 
+#include "control/async.h"
 #include "entropy.h"
 #include "objects/object.h"
 #include "objects/segment.h"
@@ -50,6 +51,7 @@ struct qp_object {
     uint32_t group_count;
     LIST_HEAD(, qp_handle) handles; /* an XRC target's, besides its creator's: qp_open.h */
     bool left;                      /* its creator has closed it, but handles remain */
+    struct async_wait wait;         /* its creator's */
     _Atomic uint32_t nothing;       /* XRC target: the producer index of its queues */
     LIST_ENTRY(qp_object) of_pd;    /* UD: pd.datagram_qps */
     struct counter_object *counter[QP_COUNTS]; /* by bit of enum qp_count; or NULL */

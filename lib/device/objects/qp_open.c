@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "control/async.h"
 #include "control/session_state.h"
 #include "invariant.h"
 #include "objects/counter_object.h"
@@ -255,6 +254,7 @@ static void close_handle(struct qp_handle *h)
 {
     struct qp_object *q = h->qp;
 
+    async_forget(h->o.session, &h->wait);
     LIST_REMOVE(h, link);
     if (!h->spent) {
         db_slot_free(h->o.session, h->slot);
@@ -277,6 +277,7 @@ uint64_t qp_handle_close(struct session *sn, uint32_t number)
     }
     q = qp_object_of(sn->device, number);
     slab_gone = q->left ? 0 : slab_free(&sn->slabs, &q->segment);
+    async_forget(sn, &q->wait);
     q->left = true;
     if (!owner_has_handle(q))
         hand_over(q);
@@ -295,18 +296,12 @@ bool qp_handles_free_some(struct session *sn, const struct slice *s)
 
 /* ---- events ---- */
 
-/* The number of an older queue pair may be another's by now; numbers are not used again soon. */
-bool qp_handles_event(const struct dp_async *e)
+void qp_handles_tell(struct qp_object *q, uint32_t events)
 {
-    struct session *sn = e->ctx->owner;
-    struct qp_object *q = e->qpn ? qp_object_of(sn->device, e->qpn) : NULL;
     struct qp_handle *h;
 
-    if (!q || (!q->left && LIST_EMPTY(&q->handles)))
-        return false;
     if (!q->left)
-        async_event(q->o.session, qp_uidx(q->dp.qp), e->type);
+        async_tell(q->o.session, &q->wait, qp_uidx(q->dp.qp), events);
     LIST_FOREACH(h, &q->handles, link)
-    async_event(h->o.session, h->uidx, e->type);
-    return true;
+    async_tell(h->o.session, &h->wait, h->uidx, events);
 }

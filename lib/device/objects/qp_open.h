@@ -21,6 +21,7 @@ struct qp_handle {
     uint32_t slot;   /* a doorbell slot for the queue pair */
     uint64_t memory; /* as qp_object.memory */
     bool spent;      /* the queue pair has got the slot and what was charged */
+    struct async_wait wait;
 };
 
 /* CTL_OPEN_QP. */
@@ -44,7 +45,7 @@ bool qp_handles_free_some(struct session *sn, const struct slice *s);
 int qp_handles_charge(struct qp_object *q, size_t bytes);
 void qp_handles_uncharge(struct qp_object *q, size_t bytes);
 
-/* If the event is one of a queue pair with such handles, sends it to all that have one. */
-bool qp_handles_event(const struct dp_async *e);
+/* Sends events (bits by enum qp_event) of a queue pair to all that have it. */
+void qp_handles_tell(struct qp_object *q, uint32_t events);
 
 #endif

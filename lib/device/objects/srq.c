@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/async.h"
+#include "control/raised.h"
 #include "control/session_state.h"
 #include "objects/cq_channel.h"
 #include "objects/pd_mr.h"
@@ -87,7 +87,7 @@ static int build_srq(struct session *sn, struct srq_object *s, const struct ctl_
         .cq = s->cq ? &s->cq->dp.cq : NULL,
         .owner = &s->dp,
     };
-    s->dp = (struct dp_srq){.ctx = &sn->ctx[0], .uidx = rq->uidx};
+    s->dp.events.owner = &s->o;
     s->srq = srq_create(sn->device->srqs, &init, &err);
     return s->srq ? 0 : err == -ENOSPC ? -ENOMEM : err;
 }
@@ -190,7 +190,7 @@ int srq_object_modify(struct session *sn, struct ctl_call *call)
     if (err)
         return err;
     if ((rq->mask & CTL_SRQ_LIMIT) && srq_set_limit(s->srq, rq->limit))
-        async_event(sn, s->layout.uidx, QP_EVENT_SRQ_LIMIT_REACHED);
+        async_tell(sn, &s->wait, s->layout.uidx, 1u << QP_EVENT_SRQ_LIMIT_REACHED);
     call->reply.create_srq = s->layout;
     call->reply.create_srq.place.gone = slab_gone;
     return 0;
@@ -217,6 +217,8 @@ static uint64_t srq_object_free(struct srq_object *s)
 
     srq_unpublish(s->srq);
     device_quiesce(sn->device); /* XRC packets may have found it */
+    raised_forget(sn->rnic, &s->dp.events);
+    async_forget(sn, &s->wait);
     srq_free(s->srq);
     s->pd->o.refs--;
     if (s->xrcd) {

@@ -3,6 +3,7 @@
 #ifndef UROCE_DEVICE_SRQ_OBJECT_H
 #define UROCE_DEVICE_SRQ_OBJECT_H
 
+#include "control/async.h"
 #include "objects/object.h"
 #include "objects/segment.h"
 #include "session.h"
@@ -17,6 +18,7 @@ struct srq_object {
     struct xrcd *xrcd;
     struct segment segment;
     struct ctl_create_srq layout; /* as in the last reply */
+    struct async_wait wait;
 };
 
 /* The session's SRQ with this number, or NULL. */

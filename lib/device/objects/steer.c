@@ -194,13 +194,12 @@ void steer_connect(struct qp_object *q, const struct address_vector *av, const s
 
 /* Two queue pairs of one port that are on different workers are both misplaced: the first report
  * migrates one to the other, and then the second report is out of date. */
-void steer_misplaced(struct session *sn, uint32_t qpn, uint32_t worker)
+void steer_misplaced(struct qp_object *q, uint32_t worker)
 {
-    struct device *d = sn->device;
-    struct qp_object *q = d ? qp_object_get(sn, qpn) : NULL;
+    struct device *d = q->o.session->device;
     struct worker_port *part = NULL;
 
-    if (!q)
+    if (qp_object_get(q->o.session, q->o.handle) != q) /* it ends */
         return;
     for (unsigned i = 0; i < d->parts; i++)
         if (worker_index(d->workers[i]) == worker)

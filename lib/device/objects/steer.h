@@ -26,7 +26,7 @@ void steer_end(struct session *sn, struct qp_object *q);
 void steer_connect(struct qp_object *q, const struct address_vector *av, const struct qp_attr *attr,
                    uint32_t mask);
 /* Packets of a queue pair keep arriving at another worker. */
-void steer_misplaced(struct session *sn, uint32_t qpn, uint32_t worker);
+void steer_misplaced(struct qp_object *q, uint32_t worker);
 
 /* The address is one of the port's, so that the peer is on this port. */
 bool device_has_address(const struct device *d, const struct address_vector *av);

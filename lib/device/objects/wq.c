@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "control/permission.h"
+#include "control/raised.h"
 #include "control/session_state.h"
 #include "objects/cq_channel.h"
 #include "objects/pd_mr.h"
@@ -130,7 +131,8 @@ static int build_wq(struct session *sn, struct wq_object *w, const struct ctl_cr
     w->wq = wq_create(sn->device->wqs, &init, &err);
     if (!w->wq)
         return err == -ENOSPC ? -ENOMEM : err;
-    w->dp = (struct dp_wq){.ctx = &sn->ctx[0], .uidx = rq->uidx};
+    w->dp = (struct dp_wq){.ctx = &sn->ctx[0], .events.owner = &w->o};
+    w->uidx = rq->uidx;
     w->port = choose_port(sn->device, w->cq->vector);
     sn->device->assigned[w->port->queue]++;
     worker_call(w->port->worker, attach_wq, w);
@@ -215,6 +217,8 @@ static uint64_t wq_object_free(struct wq_object *w)
 
     worker_call(w->port->worker, detach_wq, w);
     sn->device->assigned[w->port->queue]--;
+    raised_forget(sn->rnic, &w->dp.events);
+    async_forget(sn, &w->wait);
     wq_free(w->wq);
     count_parts(w, -1);
     if (w->segment.base)

@@ -3,6 +3,7 @@
 #ifndef UROCE_DEVICE_WQ_OBJECT_H
 #define UROCE_DEVICE_WQ_OBJECT_H
 
+#include "control/async.h"
 #include "objects/object.h"
 #include "objects/segment.h"
 #include "raw.h"
@@ -18,6 +19,8 @@ struct wq_object {
     struct cq *cq;
     struct srq_object *srq; /* the source of its WQEs, or NULL */
     struct segment segment;
+    uint32_t uidx;
+    struct async_wait wait;
 };
 
 struct rwq_ind_object {

@@ -278,7 +278,6 @@ json_t *show_worker(const struct worker *w)
     STAT(borrowed);
     STAT(cq_events);
     STAT(cq_events_late);
-    STAT(async_lost);
     STAT(doorbells_forwarded);
     STAT(taken_away);
     STAT(given_up);
@@ -327,6 +326,5 @@ json_t *show_daemon(const struct rnic *r)
     json_object_set_new(o, "pid", show_number((uint64_t)getpid()));
     json_object_set_new(o, "uptime_s", show_number((uint64_t)(time(NULL) - r->started)));
     json_object_set_new(o, "cpus", show_number(atomic_load(&r->group.cpus)));
-    json_object_set_new(o, "async_dropped", show_number(r->async_dropped));
     return o;
 }

@@ -858,25 +858,6 @@ static void test_late_completion_events(void **state)
     close(k.out_fd[0]);
 }
 
-/* An application that never reads its asynchronous events loses them; others do not. */
-static void test_async_events_are_bounded(void **state)
-{
-    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
-    struct engine_host host = worker_host(session->device->port[0]);
-    struct ctl_msg m = qp_request(pd, cq);
-    struct qp_object *q;
-
-    m.create_qp.uidx = 4711;
-    assert_int_equal(call(session, CTL_CREATE_QP, &m), 0);
-    q = container_of(TAILQ_FIRST(&session->objects[OBJ_QP]), struct qp_object, o);
-    for (unsigned i = 0; i < 5000; i++) {
-        host.async_event(host.ctx, q->dp.qp, NULL, QP_EVENT_COMM_EST);
-        if (i % 100 == 0)
-            event_loop_step(loop, 0);
-    }
-    assert_true(rnic->async_dropped > 0);
-}
-
 static void test_show(void **state)
 {
     json_error_t error;
@@ -966,7 +947,6 @@ int main(void)
         T(test_modify_and_query),
         T(test_doorbell_to_completion),
         T(test_late_completion_events),
-        T(test_async_events_are_bounded),
         T(test_show),
         T(test_show_trace),
         T(test_show_by_message),

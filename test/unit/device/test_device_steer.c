@@ -63,7 +63,7 @@ static void test_rule_that_is_removed(void **state)
     q = qp_object_get(pair[0].session, pair[0].layout.qpn);
     assert_non_null(q->flow);
     q->flow_sport = 50001; /* of a port that knows rules by ports alone */
-    steer_misplaced(pair[0].session, pair[0].layout.qpn, !worker_index(q->dp.port->worker));
+    steer_misplaced(q, !worker_index(q->dp.port->worker));
     assert_int_equal(q->reason, STEER_MISPLACED);
     assert_null(q->flow);
     assert_int_equal(q->flow_sport, 0);

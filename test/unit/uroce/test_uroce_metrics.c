@@ -256,8 +256,9 @@ static void test_values(void **state)
                 "# TYPE uroce_worker_cpu_seconds_total counter\n"
                 "# HELP uroce_worker_cpu_seconds_total CPU time of a worker\n"
                 "uroce_worker_cpu_seconds_total{worker=\"3\"} 0.007\n");
-    expect_text("{\"async_dropped\": 9223372036854775807}", METRICS_OPENMETRICS,
-                "\nuroce_async_events_dropped_total 9223372036854775807\n");
+    expect_text("{\"workers\": [{\"index\": 3, \"cq_events\": 9223372036854775807}]}",
+                METRICS_OPENMETRICS,
+                "\nuroce_worker_cq_events_total{worker=\"3\"} 9223372036854775807\n");
     expect_text(
         "{\"devices\": [{\"name\": \"d\", \"ports\": [{\"port\": 1, \"speed_mbps\": 100000}]}]}",
         METRICS_OPENMETRICS,
