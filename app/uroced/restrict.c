@@ -45,11 +45,14 @@ static int keep_capabilities(const struct restrict_config *c)
     return prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) ? -errno : 0;
 }
 
+/* A change of the user has left the thread what is permitted, and nothing effective. */
 static int restrict_thread(const struct restrict_config *c)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return -errno;
-    return c->capabilities ? drop_capabilities(c->keep) : 0;
+    if (c->capabilities)
+        return drop_capabilities(c->keep);
+    return c->change_user ? drop_capabilities(UINT64_MAX) : 0;
 }
 
 /* ---- all threads ---- */

@@ -35,14 +35,21 @@
             return __LINE__; \
     } while (0)
 
-static uint64_t permitted(void)
+static uint64_t capability_set(bool effective)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
 
     if (syscall(SYS_capget, &header, data))
         return 0;
+    if (effective)
+        return data[0].effective | (uint64_t)data[1].effective << 32;
     return data[0].permitted | (uint64_t)data[1].permitted << 32;
+}
+
+static uint64_t permitted(void)
+{
+    return capability_set(false);
 }
 
 /* Runs the case in a child, which has a second thread: it runs the same function afterwards. */
@@ -299,6 +306,7 @@ static void walk_arguments(void **state)
 static int only_ptrace_is_left(void)
 {
     CHECK(permitted() == UINT64_C(1) << CAP_SYS_PTRACE);
+    CHECK(capability_set(true) == permitted());
     CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
     return 0;
 }
@@ -316,7 +324,14 @@ static int other_user_with_ptrace(void)
 static int all_are_left(void)
 {
     CHECK(permitted() & UINT64_C(1) << CAP_NET_RAW);
+    CHECK(capability_set(true) == permitted());
     return 0;
+}
+
+static int other_user_with_all(void)
+{
+    CHECK(getuid() == OTHER_USER);
+    return all_are_left();
 }
 
 static void capabilities(void **state)
@@ -332,16 +347,18 @@ static void capabilities(void **state)
 
 static void user(void **state)
 {
-    const struct restrict_config c = {.capabilities = true,
-                                      .keep = UINT64_C(1) << CAP_SYS_PTRACE,
-                                      .change_user = true,
-                                      .user = "uroce-other",
-                                      .uid = OTHER_USER,
-                                      .gid = OTHER_USER};
+    struct restrict_config c = {.capabilities = true,
+                                .keep = UINT64_C(1) << CAP_SYS_PTRACE,
+                                .change_user = true,
+                                .user = "uroce-other",
+                                .uid = OTHER_USER,
+                                .gid = OTHER_USER};
 
     if (!(permitted() & c.keep) || geteuid())
         skip();
     run(&c, other_user_with_ptrace);
+    c.capabilities = false;
+    run(&c, other_user_with_all);
 }
 
 int main(void)
