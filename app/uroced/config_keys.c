@@ -85,7 +85,7 @@ int config_daemon_key(struct reader *r, const char *value)
     if (!strcmp(r->key, "socket"))
         return config_text(r, value, c->socket, sizeof(c->socket));
     if (!strcmp(r->key, "mode"))
-        return config_number(r, value, 0, 0777, 8, &c->mode);
+        return config_number(r, value, 1, 0777, 8, &c->mode);
     if (!strcmp(r->key, "group"))
         return config_text(r, value, c->group, sizeof(c->group));
     if (!strcmp(r->key, "workers"))

@@ -117,6 +117,7 @@ static const char *const bad[][3] = {
     {"[uroced]\nworkers = -1\n" OK, "[uroced] workers", "\"-1\""},
     {"[uroced]\nmode = 999\n" OK, "[uroced] mode", "octal"},
     {"[uroced]\nmode = 1777\n" OK, "[uroced] mode", "octal"},
+    {"[uroced]\nmode = 0\n" OK, "[uroced] mode", "octal"},
     {"[uroced]\nsocket =\n" OK, "[uroced] socket", "no value"},
     {"[uroced]\ncpus = two\n" OK, "[uroced] cpus", "list of CPUs"},
     {"[uroced]\ncpus =\n" OK, "[uroced] cpus", "list of CPUs"},
