@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define ENTRIES_MAX 1024
+#define BLANKS      " \t\r\n"
 
 int config_fail(struct reader *r, const char *format, ...)
 {
@@ -120,14 +121,35 @@ static int read_sections(struct reader *r, struct rte_cfgfile *file)
     return 0;
 }
 
-/* rte_cfgfile silently skips lines that it does not understand; uroced reports them. */
+/* From the first # on, unless a backslash is in front of it, as for rte_cfgfile. */
+static void cut_comment(char *line)
+{
+    char *comment = strchr(line, '#');
+
+    if (comment && (comment == line || comment[-1] != '\\'))
+        *comment = '\0';
+}
+
+/* The bytes of what stands behind the equals sign. */
+static size_t value_length(const char *text)
+{
+    const char *value = strchr(text, '=') + 1, *end = value + strlen(value);
+
+    value += strspn(value, BLANKS);
+    while (end > value && strchr(BLANKS, end[-1]))
+        end--;
+    return (size_t)(end - value);
+}
+
+/* rte_cfgfile silently skips lines that it does not understand, and cuts long values; uroced
+ * reports them. */
 static int check_syntax(struct reader *r, FILE *f)
 {
     char line[CFG_NAME_LEN + CFG_VALUE_LEN + 4];
     bool in_section = false;
 
     for (unsigned n = 1; fgets(line, sizeof(line), f); n++) {
-        const char *text = line + strspn(line, " \t\r\n");
+        const char *text = line + strspn(line, BLANKS);
 
         if (!strchr(line, '\n') && !feof(f))
             return config_fail(r,
@@ -136,12 +158,16 @@ static int check_syntax(struct reader *r, FILE *f)
                                n);
         if (n == 1 && !strncmp(line, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)))
             return config_fail(r, "begins with a byte order mark: save it as UTF-8 without BOM");
-        if (!*text || *text == '#')
+        cut_comment(line);
+        if (!*text)
             continue;
         if (*text == '[')
             in_section = true;
         else if (!in_section || *text == '=' || !strchr(text, '='))
             return config_fail(r, "line %u is neither [section] nor a key = value in a section", n);
+        else if (value_length(text) >= CFG_VALUE_LEN)
+            return config_fail(r, "line %u has a value of more than %d characters", n,
+                               CFG_VALUE_LEN - 1);
     }
     return ferror(f) ? config_fail(r, "cannot be read: %s", strerror(errno)) : 0;
 }

@@ -328,6 +328,7 @@ static const char *const bad[][3] = {
     {"loopback\n" OK, "line 1", "neither"},
     {"device = loopback\n" OK, "line 1", "neither"},
     {OK "garbage\n", "line 4", "neither"},
+    {OK "icrc # = always\n", "line 4", "neither"},
     {OK "= x\n", "line 4", "neither"},
     {"[port.0\ndevice = loopback\n", "no INI file", ""},
 };
@@ -342,6 +343,20 @@ static void test_errors_name_the_place(void **state)
         if (strchr(error, '\n'))
             fail_msg("row %u: several lines", i);
     }
+}
+
+/* rte_cfgfile would cut the longer one: to a beta of 102. */
+static void test_long_values(void **state)
+{
+    char text[512];
+
+    for (int length = 255; length <= 256; length++) {
+        snprintf(text, sizeof(text), OK "control = rtt beta=%0*d \t # 1\n",
+                 length - (int)strlen("rtt beta="), 1024);
+        assert_int_equal(load(text), length == 255 ? 0 : -1);
+    }
+    assert_non_null(strstr(error, "line 4"));
+    assert_non_null(strstr(error, "255"));
 }
 
 static void check_gid(const union gid *got, const char *text)
@@ -770,6 +785,7 @@ int main(void)
         cmocka_unit_test(test_too_many_routes),
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_errors_name_the_place),
+        cmocka_unit_test(test_long_values),
         cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_zero_byte),
         cmocka_unit_test(test_too_many),
