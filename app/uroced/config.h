@@ -91,7 +91,7 @@ struct uroced_config {
     bool latency;          /* work requests are timed always */
     char metrics[128];     /* where metrics are served (metrics_address.h); "": nowhere */
     bool telemetry;        /* DPDK's socket exists */
-    char user[32];         /* to run as when the ports are open; "": no change */
+    char user[64];         /* to run as when the ports are open; "": no change */
     bool no_seccomp, keep_capabilities;
     struct quota_limits quota;
     struct user_weight weight[CONFIG_WEIGHTS_MAX];

@@ -274,6 +274,15 @@ static int configure_workers(struct uroced_config *c, const struct options *o)
     return c->cpus[0] ? place_workers(c) : 0;
 }
 
+/* The option, if it was given, takes the place of what the file says. */
+static int override(char *text, size_t size, const char *option, const char *value)
+{
+    if (!value || (size_t)snprintf(text, size, "%s", value) < size)
+        return 0;
+    fprintf(stderr, "uroced: %s is longer than %zu characters\n", option, size - 1);
+    return -1;
+}
+
 int options_configure(struct uroced_config *c, const struct options *o)
 {
     char error[512];
@@ -285,21 +294,15 @@ int options_configure(struct uroced_config *c, const struct options *o)
         fprintf(stderr, "uroced: %s\n", error);
         return -1;
     }
-    if (o->socket &&
-        (size_t)snprintf(c->socket, sizeof(c->socket), "%s", o->socket) >= sizeof(c->socket)) {
-        fprintf(stderr, "uroced: --socket: the path is too long\n");
+    if (override(c->socket, sizeof(c->socket), "--socket", o->socket) ||
+        override(c->group, sizeof(c->group), "--group", o->group) ||
+        override(c->user, sizeof(c->user), "--user", o->user) ||
+        override(c->metrics, sizeof(c->metrics), "--metrics", o->metrics))
         return -1;
-    }
     if (!c->socket[0] && default_socket(c->socket, sizeof(c->socket)))
         return -1;
     if (o->mode)
         c->mode = o->mode;
-    if (o->group)
-        snprintf(c->group, sizeof(c->group), "%s", o->group);
-    if (o->user)
-        snprintf(c->user, sizeof(c->user), "%s", o->user);
-    if (o->metrics)
-        snprintf(c->metrics, sizeof(c->metrics), "%s", o->metrics);
     c->telemetry |= o->telemetry;
     if (socket_permissions(c))
         return -1;

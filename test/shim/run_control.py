@@ -755,7 +755,8 @@ def command_line(daemon):
     for arguments in (["--workers", "0"], ["--workers", "17"], ["--idle-exit", "x"],
                       ["--idle-exit", "0"], ["--no-such"], ["extra"], ["-c", "/no/such.ini"], ["--socket", "/" * 200],
                       ["--loopback", "-c", "x"], ["--ready-fd", "-1"], ["--mode", "999"], ["--mode", "0"],
-                      ["--loopback=ten"], ["--loopback="], ["--group", "no such group"]):
+                      ["--loopback=ten"], ["--loopback="], ["--group", "no such group"], ["--group", "0" * 64],
+                      ["--user", "x" * 64]):
         result = subprocess.run([build.uroced, *arguments], capture_output=True, text=True, timeout=20)
         if result.returncode != 2 or not result.stderr or result.stdout:
             raise kit.Failure(f"{arguments}: status {result.returncode}: {result.stderr}{result.stdout}")
