@@ -186,22 +186,60 @@ static int follow_kernel(const struct port_attach_config *c, const struct kernel
     return *follow ? 0 : print_error(c->port, "cannot follow the kernel interface", err);
 }
 
-/* The interface is this daemon's, and what became of its MTU is no secret. */
-static int claim_kernel_interface(const struct uroced_port *p, const struct pktio_info *info)
+/* The kernel interface that the device's arguments name, if there is one of that name. */
+static bool find_named_interface(const struct uroced_port *p, char name[IF_NAMESIZE])
 {
-    int owner = 0, err = info->netdev[0] && !port_is_loopback(p) && !port_is_socket(p)
-                             ? claim_interface(info->netdev, &owner)
-                             : 0;
+    static const char option[] = ",iface=";
+    const char *iface = strstr(p->device, option);
+    size_t len = 0;
+
+    if (iface) {
+        iface += sizeof(option) - 1;
+        len = strcspn(iface, ",");
+    }
+    if (!len || len >= IF_NAMESIZE)
+        return false;
+    memcpy(name, iface, len);
+    name[len] = '\0';
+    return if_nametoindex(name);
+}
+
+/* Before the port opens, which changes the interface. */
+static int claim_named_interface(const struct uroced_port *p)
+{
+    char name[IF_NAMESIZE];
+    int owner = 0, err = find_named_interface(p, name) ? claim_interface(name, &owner) : 0;
 
     if (err == -EBUSY)
         fprintf(stderr, "uroced: port.%u: %s is in use by another uroced, process %d\n", p->number,
-                info->netdev, owner);
+                name, owner);
     else if (err)
         print_error(p, "cannot claim the kernel interface", err);
-    else if (info->mtu_before)
+    return err;
+}
+
+/* Opens the port on an interface that is this daemon's. What becomes of its MTU is no secret. */
+static struct pktio *open_claimed(const struct port_attach_config *c, struct pktio_info *info,
+                                  int *err)
+{
+    const struct uroced_port *p = c->port;
+    char error[512];
+    struct pktio *io;
+
+    *err = claim_named_interface(p);
+    if (*err)
+        return NULL;
+    io = port_open(p, c->queues, c->loopbacks, error, sizeof(error));
+    if (!io) {
+        fprintf(stderr, "uroced: port.%u: %s\n", p->number, error);
+        *err = -EIO;
+        return NULL;
+    }
+    io->ops->info(io, info);
+    if (info->mtu_before)
         fprintf(stderr, "uroced: port.%u: the MTU of %s is %u now, it was %u\n", p->number,
                 info->netdev, info->mtu, info->mtu_before);
-    return err;
+    return io;
 }
 
 int port_attach(const struct port_attach_config *c, struct kernel_follow **follow)
@@ -209,22 +247,15 @@ int port_attach(const struct port_attach_config *c, struct kernel_follow **follo
     struct uroced_port *p = c->port;
     struct kernel_side kernel;
     struct pktio_info info;
-    char error[512];
-    struct pktio *io = port_open(p, c->queues, c->loopbacks, error, sizeof(error));
     bool shared = false;
     int err;
+    struct pktio *io = open_claimed(c, &info, &err);
 
     *follow = NULL;
-    if (!io) {
-        fprintf(stderr, "uroced: port.%u: %s\n", p->number, error);
-        return -EIO;
-    }
-    io->ops->info(io, &info);
+    if (!io)
+        return err;
     config_complete_addresses(p, info.mac);
-    kernel.tap_fd = -1;
-    err = claim_kernel_interface(p, &info);
-    if (!err)
-        err = find_kernel_side(p, &info, &kernel);
+    err = find_kernel_side(p, &info, &kernel);
     if (!err)
         err = mark_answered(p, &kernel, &shared);
     if (err) {

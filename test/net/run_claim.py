@@ -31,8 +31,13 @@ class Tests:
             file.write(net.configuration(self.one, self.two, 1400))
         self.daemon = self.start("first")
 
-    def start(self, name):
-        return kit.Daemon(self.build, self.folder, name, ("-c", self.config), self.one.namespace)
+    def start(self, name, config=None):
+        return kit.Daemon(self.build, self.folder, name, ("-c", config or self.config), self.one.namespace)
+
+    def mtu(self):
+        text = subprocess.run(["ip", "-netns", self.one.namespace, "link", "show", self.one.interface], capture_output=True,
+                              text=True, timeout=20, check=True).stdout
+        return int(re.search(r" mtu (\d+)", text)[1])
 
     def mtu_is_told(self):
         """an MTU that uroced changes is told"""
@@ -48,13 +53,19 @@ class Tests:
         claim(line == f"uroced: serving at {path}: uroce0 on loopback\n", line)
 
     def second_is_refused(self):
-        """a second uroced on the interface is refused, and names the first"""
+        """a second uroced on the interface is refused, names the first, and changes nothing"""
+        with open(self.config) as file:
+            other = file.read().replace("mtu = 1400", "mtu = 1300")
+        path = os.path.join(self.folder, "second.ini")
+        with open(path, "w") as file:
+            file.write(other)
         try:
-            second = self.start("second")
+            second = self.start("second", path)
         except kit.Failure as failure:
             pid = self.daemon.process.pid
             claim(re.search(rf"{self.one.interface} is in use by another uroced, process \d+", str(failure)),
                       f"not refused for the reason (the first is {pid}): {failure}")
+            claim("mtu = 1300" in other and self.mtu() == 1400, f"the MTU is {self.mtu()}")
             return
         second.stop()
         raise kit.Failure("a second daemon started on the interface")
