@@ -80,6 +80,8 @@ static int read_section(struct reader *r, struct rte_cfgfile *file, int index)
         return config_fail(r, "has more than %d keys", ENTRIES_MAX);
     if (port && begin_port(r))
         return -1;
+    if (!port && rte_cfgfile_num_sections(file, r->section, strlen(r->section)) > 1)
+        return config_fail(r, "comes twice");
     n = rte_cfgfile_section_entries_by_index(file, index, name, entry, ENTRIES_MAX);
     for (int i = 0; i < n; i++) {
         r->key = entry[i].name;
