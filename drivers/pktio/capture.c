@@ -4,12 +4,15 @@
 
 #include <pcap/pcap.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define SNAPLEN 65535
+/* Frames of a worker that never sleeps are in the file after this time, once it receives none. */
+#define FLUSH_AFTER (100 * NS_PER_MS)
 
 struct capture {
     struct pktio io;
@@ -20,12 +23,36 @@ struct capture {
     pcap_t *pcap;
     pcap_dumper_t *dumper; /* NULL: ended */
     uint64_t left;
-    bool unflushed;
+    _Atomic ns_t written_at; /* the first frame that is not flushed; 0: all are */
 };
 
 static struct capture *capture_of(struct pktio *io)
 {
     return container_of(io, struct capture, io);
+}
+
+static struct timespec time_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now;
+}
+
+static ns_t in_ns(const struct timespec *t)
+{
+    return (ns_t)t->tv_sec * NS_PER_SEC + (ns_t)t->tv_nsec;
+}
+
+/* Any thread reads it; the lock is held to set it. */
+static ns_t written_at(const struct capture *c)
+{
+    return atomic_load_explicit(&c->written_at, memory_order_relaxed);
+}
+
+static void set_written_at(struct capture *c, ns_t at)
+{
+    atomic_store_explicit(&c->written_at, at, memory_order_relaxed);
 }
 
 static void end_capture(struct capture *c)
@@ -39,13 +66,13 @@ static void end_capture(struct capture *c)
 static void write_frame(struct capture *c, const struct frame *f)
 {
     struct pcap_pkthdr header = {.caplen = min_of(f->len, SNAPLEN), .len = f->len};
-    struct timespec now;
+    struct timespec now = time_now();
 
-    clock_gettime(CLOCK_REALTIME, &now);
     header.ts.tv_sec = now.tv_sec;
     header.ts.tv_usec = now.tv_nsec;
     pcap_dump((u_char *)c->dumper, &header, f->data);
-    c->unflushed = true;
+    if (!written_at(c))
+        set_written_at(c, in_ns(&now));
     if (ferror(pcap_dump_file(c->dumper)) || !--c->left)
         end_capture(c);
 }
@@ -65,10 +92,22 @@ static void write_frames(struct capture *c, const struct frame *f, unsigned n, b
 static void flush_file(struct capture *c)
 {
     pthread_mutex_lock(&c->lock);
-    if (c->dumper && c->unflushed && pcap_dump_flush(c->dumper))
+    if (c->dumper && written_at(c) && pcap_dump_flush(c->dumper))
         end_capture(c);
-    c->unflushed = false;
+    set_written_at(c, 0);
     pthread_mutex_unlock(&c->lock);
+}
+
+static void flush_old(struct capture *c)
+{
+    ns_t at = written_at(c);
+    struct timespec now;
+
+    if (!at)
+        return;
+    now = time_now();
+    if (in_ns(&now) - at >= FLUSH_AFTER) /* also when the clock was set back */
+        flush_file(c);
 }
 
 static void capture_info(struct pktio *io, struct pktio_info *info)
@@ -84,6 +123,8 @@ static unsigned capture_rx_burst(struct pktio *io, unsigned queue, struct frame 
     unsigned count = c->inner->ops->rx_burst(c->inner, queue, f, n);
 
     write_frames(c, f, count, true);
+    if (!count)
+        flush_old(c);
     return count;
 }
 

@@ -2,7 +2,8 @@
 /*
  * A port that writes the frames of another one to a pcap file, because tcpdump cannot see a DPDK
  * port. It writes received and sent frames, each once: a frame to the port itself is written when
- * it is sent. The file is complete whenever the worker goes to sleep, and when the port is closed.
+ * it is sent. The file is complete whenever the worker goes to sleep, or has received nothing for a
+ * while, and when the port is closed.
  */
 #ifndef UROCE_PKTIO_CAPTURE_H
 #define UROCE_PKTIO_CAPTURE_H

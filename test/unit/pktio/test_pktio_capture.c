@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -105,6 +106,29 @@ static struct pktio *open_loop(void)
     return pktio_loop_create(&config);
 }
 
+static off_t file_bytes(void)
+{
+    struct stat st;
+
+    assert_int_equal(stat(file, &st), 0);
+    return st.st_size;
+}
+
+/* A worker that polls and never sleeps leaves a complete file after some time. */
+static void test_without_sleep(void **state)
+{
+    struct pktio *io = wrap(open_loop(), 0);
+    off_t header = file_bytes();
+    uint32_t len[8];
+
+    send_bytes(io, mac[0], mac[0], 100);
+    assert_int_equal(receive_all(io), 1);
+    for (time_t end = time(NULL) + 60; file_bytes() == header && time(NULL) < end;)
+        assert_int_equal(receive_all(io), 0);
+    assert_int_equal(read_file(len, 8), 1);
+    io->ops->close(io);
+}
+
 static void test_own_frames_are_written_once(void **state)
 {
     struct pktio *io = wrap(open_loop(), 0);
@@ -180,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_directions),
+        cmocka_unit_test(test_without_sleep),
         cmocka_unit_test(test_own_frames_are_written_once),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_it_is_the_port_below),
