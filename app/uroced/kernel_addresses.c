@@ -17,7 +17,7 @@ struct kernel_follow {
     struct event_source source;
     struct netdev_state now;   /* what the device has of it */
     struct host_addresses has; /* and of the whole host */
-    bool told;                 /* that the host has more addresses than fit */
+    bool told;                 /* that the host has more addresses than fit, or which routes wait */
 };
 
 /* ---- one interface ---- */
@@ -79,9 +79,27 @@ static void remove_old(struct kernel_follow *f, const struct netdev_state *next)
     }
 }
 
+/* Those that wait at the start are named: a gateway may be misspelt. */
+static void add_configured_routes(struct kernel_follow *f)
+{
+    const struct kernel_follow_config *c = &f->config;
+    char via[46];
+
+    for (unsigned i = 0; i < c->routes; i++) {
+        if (rnic_add_route(c->rnic, c->device, &c->route[i]) != -EINVAL || f->told)
+            continue;
+        gid_format(via, &c->route[i].via);
+        fprintf(stderr,
+                "uroced: uroce%u: a route waits until its gateway %s is on a network of the "
+                "kernel's addresses\n",
+                c->device, via);
+    }
+    f->told = true;
+}
+
 /* An address that does not fit into the device's table is skipped, and tried again only after it
  * was removed from the interface. Routes are offered each time, as a gateway may have become
- * reachable. */
+ * reachable; of two to one destination that of the configuration comes first. */
 static void add_new(struct kernel_follow *f, const struct netdev_state *next)
 {
     const struct kernel_follow_config *c = &f->config;
@@ -94,6 +112,7 @@ static void add_new(struct kernel_follow *f, const struct netdev_state *next)
         if (!has_same_address(&f->now, a) && !is_own(f, &a->addr))
             rnic_add_address(c->rnic, c->device, &pa);
     }
+    add_configured_routes(f);
     for (unsigned i = 0; i < next->routes; i++)
         rnic_add_route(c->rnic, c->device, &next->route[i]);
 }

@@ -23,6 +23,9 @@ struct kernel_follow_config {
                    */
     const struct port_address *own; /* those of the configuration; must outlive the follower */
     unsigned owns;
+    const struct net_route *route; /* of the configuration, likewise, whose gateways may be on
+                                      networks of the interface; use alone */
+    unsigned routes;
 };
 
 /* Applies the interface's present state, and watches it from then on. Control thread. NULL and

@@ -121,7 +121,8 @@ static int add_port(const struct port_attach_config *c, struct pktio *io,
                              .neighbour = p->neighbour,
                              .neighbours = p->neighbours,
                              .route = p->route,
-                             .routes = p->routes,
+                             /* kernel_follow adds them when there are the kernel's addresses */
+                             .routes = p->follow_kernel ? 0 : p->routes,
                              .gid_types = p->gid_types,
                              .qos = &p->qos,
                              .classes = p->classes,
@@ -177,7 +178,9 @@ static int follow_kernel(const struct port_attach_config *c, const struct kernel
                                       .use = c->port->follow_kernel,
                                       .answers = k->answers,
                                       .own = c->port->address,
-                                      .owns = c->port->addresses};
+                                      .owns = c->port->addresses,
+                                      .route = c->port->route,
+                                      .routes = c->port->routes};
     int err;
 
     if (!k->ifindex || !(fc.use || fc.answers))

@@ -298,6 +298,19 @@ class Tests:
         claim(any(row.get("via") == "10.78.0.254" for row in two.show("routes")), f"{two.show('routes')}")
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
 
+    def routes_by_the_kernels_networks(self):
+        """a configured route has its gateway on a network of the kernel's addresses, or waits for it"""
+        lab = self.lab
+        self.daemons.pop("two").stop()
+        self.start("two", "addresses = kernel\nroute.0 = 10.80.0.0/24 via 10.78.0.253\nroute.1 = 10.84.0.0/16 via 10.85.0.254\n")
+        two = self.daemons["two"]
+        routes = lambda: {(row["to"], row.get("via")) for row in two.show("routes")}
+        claim(("10.80.0.0/24", "10.78.0.253") in routes() and ("10.80.0.0/24", "10.78.0.254") not in routes(), f"{routes()}")
+        claim("its gateway 10.85.0.254" in two.log() and "10.78.0.253" not in two.log(), two.log())
+        lab.ip("two", "address", "add", "10.85.0.1/24", "dev", "roce")
+        kit.wait_until(lambda: ("10.84.0.0/16", "10.85.0.254") in routes(), 10, "the route that has waited")
+        lab.ip("two", "address", "del", "10.85.0.1/24", "dev", "roce")
+
     def follows_what_the_kernel_prefers(self):
         """of several routes and prefixes of the kernel interface the best is used, and the next when it is removed"""
         lab, two = self.lab, self.daemons["two"]
@@ -398,7 +411,7 @@ class Tests:
 
     POINTS = (kernel_pings_ipv4, kernel_pings_ipv6, kernel_knows_the_mac, duplicate_is_given_up,
               kernel_gives_up_duplicate, programs_resolve, nobody_there, through_a_router, too_big, group_membership,
-              moved_peer, link_events, follows_the_kernel,
+              moved_peer, link_events, follows_the_kernel, routes_by_the_kernels_networks,
               follows_what_the_kernel_prefers, exception_path,
               exception_path_is_deleted,
               exception_without_a_kernel_interface, nothing_bad)
