@@ -164,6 +164,10 @@ int config_neighbour(struct reader *r, const char *value)
             r, "must be an address and a MAC, as 10.0.0.2 02:00:00:00:00:02, not \"%s\"", value);
     if (config_host(r, w.word[0], &n->addr) || config_mac(r, w.word[1], n->mac))
         return -1;
+    for (unsigned i = 0; i < p->neighbours; i++) {
+        if (gid_eq(&p->neighbour[i].addr, &n->addr))
+            return config_fail(r, "repeats the address %s", w.word[0]);
+    }
     p->neighbours++;
     return 0;
 }
@@ -185,18 +189,29 @@ static bool gateway_connected(const struct uroced_port *p, const struct net_rout
     return false;
 }
 
+static bool gateway_is_own(const struct uroced_port *p, const struct net_route *route)
+{
+    for (unsigned i = 0; i < p->addresses; i++)
+        if (p->address[i].vlan == route->vlan && gid_eq(&p->address[i].gid, &route->via))
+            return true;
+    return false;
+}
+
 static int check_routes(struct reader *r)
 {
     char via[46];
 
     r->key = "route";
     for (unsigned i = 0; i < r->port->routes; i++) {
-        if (gateway_connected(r->port, &r->port->route[i]))
-            continue;
-        gid_format(via, &r->port->route[i].via);
-        return config_fail(r,
-                           "has the gateway %s, which is on no network of the port's addresses%s",
-                           via, r->port->route[i].vlan == VLAN_NONE ? "" : " in that VLAN");
+        const struct net_route *route = &r->port->route[i];
+
+        gid_format(via, &route->via);
+        if (gateway_is_own(r->port, route))
+            return config_fail(r, "has the gateway %s, which is an address of the port", via);
+        if (!gateway_connected(r->port, route))
+            return config_fail(
+                r, "has the gateway %s, which is on no network of the port's addresses%s", via,
+                route->vlan == VLAN_NONE ? "" : " in that VLAN");
     }
     return 0;
 }

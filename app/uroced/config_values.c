@@ -91,7 +91,7 @@ int config_mac(struct reader *r, const char *text, uint8_t mac[6])
 
     if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &end) !=
             6 ||
-        text[end] || b[0] & 1)
+        text[end] || b[0] & 1 || !(b[0] | b[1] | b[2] | b[3] | b[4] | b[5]))
         return config_fail(r, "must be an address and a MAC, as 10.0.0.2 02:00:00:00:00:02");
     for (int i = 0; i < 6; i++)
         mac[i] = (uint8_t)b[i];

@@ -187,6 +187,7 @@ static const char *const bad[][3] = {
     {OK "route.0 = 10.0.0.1/24 via 127.0.0.1\n", "[port.0] route.0", "after its prefix"},
     {OK "route.0 = fd00::1/127 via ::2\n", "[port.0] route.0", "after its prefix"},
     {OK "route.0 = default via 127.0.0.1 wlan 5\n", "[port.0] route.0", "not vlan ID"},
+    {OK "route.0 = 10.0.0.0/8 via 127.0.0.1\n", "[port.0] route", "127.0.0.1, which is an address"},
     {OK "route.0 = default via 10.0.0.1\n", "[port.0] route", "10.0.0.1, which is on no network"},
     {OK "route.0 = default via 127.0.0.1 vlan 5\n", "[port.0] route", "in that VLAN"},
     {OK "route.0 = default via 127.0.0.1\nroute.1 = 0.0.0.0/0 via 127.0.0.1\n", "route.1",
@@ -300,6 +301,9 @@ static const char *const bad[][3] = {
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00:02:03\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 01:00:00:00:00:02\n", "[port.0] neighbour.0", "and a MAC"},
+    {OK "neighbour.0 = 10.0.0.2 00:00:00:00:00:00\n", "[port.0] neighbour.0", "and a MAC"},
+    {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00:02\nneighbour.1 = 10.0.0.2 02:00:00:00:00:03\n",
+     "[port.0] neighbour.1", "repeats"},
     {OK "neighbour.0 = ten 02:00:00:00:00:02\n", "[port.0] neighbour.0", "ten"},
     {"[weight]\nroot = 0\n" OK, "[weight] root", "from 1 to 100"},
     {"[weight]\nroot = 101\n" OK, "[weight] root", "from 1 to 100"},
@@ -665,7 +669,7 @@ static void test_too_many(void **state)
     n = snprintf(text, sizeof(text), "%s", OK);
     for (unsigned i = 0; i <= CONFIG_NEIGHBOURS_MAX; i++)
         n += snprintf(text + n, sizeof(text) - (size_t)n,
-                      "neighbour.%u = 10.0.%u.1 02:00:00:00:00:01\n", i, i % 256);
+                      "neighbour.%u = 10.%u.%u.1 02:00:00:00:00:01\n", i, i / 256, i % 256);
     assert_int_equal(load(text), -1);
     assert_non_null(strstr(error, "one too many"));
 }
