@@ -176,6 +176,35 @@ static void add_route(struct config_reader *r, const struct net_route *route, ui
     r->metric[i] = metric;
 }
 
+static bool read_next_hop(union gid *via, uint8_t family, const struct rtnexthop *hop)
+{
+    const struct nlattr *attr;
+    bool gateway = false;
+
+    mnl_attr_for_each_payload((const void *)RTNH_DATA(hop), hop->rtnh_len - sizeof(*hop))
+    {
+        if (mnl_attr_get_type(attr) == RTA_GATEWAY)
+            gateway = read_gid(via, family, attr);
+    }
+    return gateway;
+}
+
+/* Of several next hops the first one by this interface that lives. False: there is none. */
+static bool choose_next_hop(union gid *via, uint8_t family, const struct nlattr *list,
+                            uint32_t ifindex)
+{
+    const struct rtnexthop *hop = mnl_attr_get_payload(list);
+    int left = mnl_attr_get_payload_len(list);
+
+    for (; RTNH_OK(hop, left); hop = RTNH_NEXT(hop)) {
+        if ((uint32_t)hop->rtnh_ifindex == ifindex &&
+            !(hop->rtnh_flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN)) && read_next_hop(via, family, hop))
+            return true;
+        left -= (int)RTNH_ALIGN(hop->rtnh_len);
+    }
+    return false;
+}
+
 static int on_route(const struct nlmsghdr *h, void *arg)
 {
     const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
@@ -198,6 +227,10 @@ static int on_route(const struct nlmsghdr *h, void *arg)
             break;
         case RTA_GATEWAY:
             gateway = read_gid(&route.via, rtm->rtm_family, attr);
+            break;
+        case RTA_MULTIPATH:
+            gateway = choose_next_hop(&route.via, rtm->rtm_family, attr, r->ifindex);
+            oif = r->ifindex;
             break;
         case RTA_OIF:
             oif = mnl_attr_get_u32(attr);

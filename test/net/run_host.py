@@ -312,7 +312,8 @@ class Tests:
         lab.ip("two", "address", "del", "10.85.0.1/24", "dev", "roce")
 
     def follows_what_the_kernel_prefers(self):
-        """of several routes and prefixes of the kernel interface the best is used, and the next when it is removed"""
+        """of several routes, next hops and prefixes of the kernel interface the best is used, and the next when it is
+        removed"""
         lab, two = self.lab, self.daemons["two"]
 
         def networks(to):
@@ -323,6 +324,11 @@ class Tests:
             kit.wait_until(lambda: networks("10.82.") == [("10.82.0.0/24", gateway)], 10, f"the route via {gateway}")
             lab.ip("two", "route", "del", "10.82.0.0/24", "via", gateway)
         kit.wait_until(lambda: not networks("10.82."), 10, "no route is left")
+        hops = [word for gateway in ("10.79.0.254", "10.78.0.252", "10.78.0.253") for word in ("nexthop", "via", gateway)]
+        lab.ip("two", "route", "add", "10.82.0.0/24", *hops)
+        kit.wait_until(lambda: networks("10.82.") == [("10.82.0.0/24", "10.78.0.252")], 10, "the first next hop of the interface")
+        lab.ip("two", "route", "del", "10.82.0.0/24")
+        kit.wait_until(lambda: not networks("10.82."), 10, "the next hops go")
         lab.ip("two", "address", "add", "10.83.0.1/24", "dev", "roce")
         lab.ip("two", "address", "add", "10.83.0.1/16", "dev", "roce")
         kit.wait_until(lambda: networks("10.83.") == [("10.83.0.0/24", None)], 10, "the first prefix")
