@@ -16,7 +16,8 @@ static int new_socket(int type)
     return fd < 0 ? -errno : fd;
 }
 
-/* 0: the path is free. A socket that refuses connections is that of a dead daemon. */
+/* 0: the path is free. A socket that refuses connections is that of a dead daemon. -EACCES: another
+ * user's, who alone can tell. */
 static int clear_path(const struct sockaddr_un *addr, int type)
 {
     struct stat st;
@@ -33,7 +34,7 @@ static int clear_path(const struct sockaddr_un *addr, int type)
     close(fd);
     if (err == ECONNREFUSED)
         return unlink(addr->sun_path) && errno != ENOENT ? -errno : 0;
-    return -EADDRINUSE;
+    return err == EACCES ? -EACCES : -EADDRINUSE;
 }
 
 /* The socket gets a temporary name first. */
