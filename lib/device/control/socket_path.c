@@ -4,8 +4,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "common.h"
 
 #define BACKLOG 128
 
@@ -37,23 +40,36 @@ static int clear_path(const struct sockaddr_un *addr, int type)
     return err == EACCES ? -EACCES : -EADDRINUSE;
 }
 
+/* In the same folder, with the process's number behind. A long name is cut: whether there is room
+ * must not depend on the number. */
+static int name_temporary(struct sockaddr_un *un, const char *path)
+{
+    const size_t most = sizeof(un->sun_path) - sizeof(".4194304"); /* the largest number */
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash - path) + 1 : 0, len = min_of(strlen(path), most);
+
+    if (len <= folder)
+        return -ENAMETOOLONG;
+    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(un->sun_path, sizeof(un->sun_path), "%.*s.%d", (int)len, path, getpid());
+    return 0;
+}
+
 /* The socket gets a temporary name first. */
 static int bind_socket(struct socket_path *p, int fd, unsigned mode, int64_t group)
 {
-    struct sockaddr_un temporary = {.sun_family = AF_UNIX};
-    int len = snprintf(temporary.sun_path, sizeof(temporary.sun_path), "%s.%d", p->addr.sun_path,
-                       getpid());
+    struct sockaddr_un temporary;
+    int err = name_temporary(&temporary, p->addr.sun_path);
 
-    if (len < 0 || (size_t)len >= sizeof(temporary.sun_path))
-        return -ENAMETOOLONG;
+    if (err)
+        return err;
     unlink(temporary.sun_path);
     if (bind(fd, (struct sockaddr *)&temporary, sizeof(temporary)))
         return -errno;
     if ((group >= 0 && chown(temporary.sun_path, (uid_t)-1, (gid_t)group)) ||
         chmod(temporary.sun_path, mode) || listen(fd, BACKLOG) ||
         lstat(temporary.sun_path, &p->file) || rename(temporary.sun_path, p->addr.sun_path)) {
-        int err = -errno;
-
+        err = -errno;
         unlink(temporary.sun_path);
         return err;
     }

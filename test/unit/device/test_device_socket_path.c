@@ -70,16 +70,35 @@ static void test_no_name(void **state)
     assert_int_equal(listen_at(&p), -EEXIST);
     socket_path_remove(&p);
     assert_int_equal(unlink(path), 0);
-    /* Too long; and long enough for itself alone, but not for its temporary name. */
+    /* Too long; and a folder that leaves no room for a temporary name. */
     memset(text, 'a', sizeof(text));
     text[0] = '/';
-    for (unsigned less = 1; less <= 2; less++) {
-        text[sizeof(text) - less] = '\0';
-        assert_int_equal(socket_path_listen(&p, text, SOCK_STREAM, 0600, -1), -ENAMETOOLONG);
-        assert_int_equal(p.addr.sun_path[0], '\0');
-    }
+    text[sizeof(text) - 1] = '\0';
+    assert_int_equal(socket_path_listen(&p, text, SOCK_STREAM, 0600, -1), -ENAMETOOLONG);
+    assert_int_equal(p.addr.sun_path[0], '\0');
+    text[sizeof(text) - 2] = '\0';
+    text[sizeof(text) - 8] = '/';
+    assert_int_equal(socket_path_listen(&p, text, SOCK_STREAM, 0600, -1), -ENAMETOOLONG);
+    assert_int_equal(p.addr.sun_path[0], '\0');
     /* A socket without a name, such as a service manager's. */
     socket_path_remove(&(struct socket_path){0});
+}
+
+/* As long as a name can be, whatever number the process has. */
+static void test_longest_name(void **state)
+{
+    struct socket_path p;
+    char text[sizeof(p.addr.sun_path)];
+    int fd, len = snprintf(text, sizeof(text), "%s/", folder);
+
+    memset(text + len, 'a', sizeof(text) - 1 - (size_t)len);
+    text[sizeof(text) - 1] = '\0';
+    fd = socket_path_listen(&p, text, SOCK_STREAM, 0600, -1);
+    assert_true(fd >= 0);
+    assert_true(exists(text));
+    socket_path_remove(&p);
+    assert_false(exists(text));
+    close(fd);
 }
 
 static int make_folder(void **state)
@@ -100,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_name),
         cmocka_unit_test(test_no_name),
+        cmocka_unit_test(test_longest_name),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
