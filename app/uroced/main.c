@@ -425,6 +425,18 @@ static bool ready_fd_is_closed(const struct options *o)
     return true;
 }
 
+/* Where the standard descriptors are closed, files would get their numbers, and messages. */
+static void open_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     static struct daemon d = {
@@ -436,6 +448,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "Try 'uroced --help'.\n");
         return EXIT_USAGE;
     }
+    open_standard_descriptors();
     if (options_configure(&d.config, &o))
         return EXIT_USAGE;
     err = start_daemon(&d, &o, argv);

@@ -102,6 +102,23 @@ def descriptor_table():
         raise kit.Failure(f"room for {room} descriptors of {most}")
 
 
+def without_standard_descriptors():
+    """No file of the daemon's gets the numbers of its messages."""
+    folder = kit.scratch_folder()
+    ready, ready_write = os.pipe()
+    command = [build.uroced, "--socket", os.path.join(folder, "uroce.sock"), "--ready-fd", str(ready_write)]
+    process = subprocess.Popen(["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh", *command], pass_fds=[ready_write])
+    os.close(ready_write)
+    try:
+        started = os.read(ready, 1)
+        files = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)] if started else []
+    finally:
+        status = kit.end(process)
+        os.close(ready)
+    if files != ["/dev/null"] * 3 or status != 0:
+        raise kit.Failure(f"{files}, status {status}")
+
+
 def turned_off():
     daemon = configured("capabilities = keep\nseccomp = no")
     try:
@@ -462,6 +479,7 @@ def points():
     yield "capabilities, no_new_privs and seccomp of all threads", usual
     yield "each can be turned off", turned_off
     yield "a table of descriptors that does not grow", descriptor_table
+    yield "standard descriptors that are closed", without_standard_descriptors
     if os.geteuid() == 0:
         yield "a user of its own", own_user
         yield "a user by an option", user_option
