@@ -15,6 +15,7 @@ struct kernel_follow {
     struct kernel_follow_config config;
     struct netdev_watch *watch;
     struct event_source source;
+    bool missed;               /* the last change could not be read */
     struct netdev_state now;   /* what the device has of it */
     struct host_addresses has; /* and of the whole host */
     bool told;                 /* that the host has more addresses than fit, or which routes wait */
@@ -211,13 +212,18 @@ static int apply_host(struct kernel_follow *f)
 
 static int apply_changes(struct kernel_follow *f)
 {
-    netdev_watch_drain(f->watch);
-    return f->config.host ? apply_host(f) : apply_interface(f);
+    int err = f->config.host ? apply_host(f) : apply_interface(f);
+
+    f->missed = err;
+    return err;
 }
 
 static void on_change(struct event_source *s, uint32_t events)
 {
-    apply_changes(container_of(s, struct kernel_follow, source));
+    struct kernel_follow *f = container_of(s, struct kernel_follow, source);
+
+    if (netdev_watch_drain(f->watch) || f->missed)
+        apply_changes(f);
 }
 
 struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *config, int *err)
@@ -228,9 +234,10 @@ struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *con
     if (!f)
         return NULL;
     f->config = *config;
-    f->watch = netdev_watch_open(!config->host, err);
+    f->watch = netdev_watch_open(config->host ? 0 : config->ifindex, err);
     if (f->watch) {
         f->source = (struct event_source){.fd = netdev_watch_fd(f->watch), .ready = on_change};
+        netdev_watch_drain(f->watch);
         *err = apply_changes(f);
         if (!*err || *err == -EINTR)
             *err = event_loop_add(config->loop, &f->source, EPOLLIN);

@@ -29,17 +29,19 @@ struct netdev_address {
 
 struct netdev_watch;
 
-/* Watches the addresses of all interfaces; with `network` also their links and routes. NULL: *err
- * is a negative errno. */
-struct netdev_watch *netdev_watch_open(bool network, int *err);
+/* Watches the addresses of all interfaces, or (ifindex not 0) the addresses, link and routes of
+ * one. NULL: *err is a negative errno. */
+struct netdev_watch *netdev_watch_open(uint32_t ifindex, int *err);
 void netdev_watch_close(struct netdev_watch *w);
 /* Readable after a change. */
 int netdev_watch_fd(const struct netdev_watch *w);
-/* Discards the notifications so far: call it before netdev_read. Never blocks. */
-void netdev_watch_drain(struct netdev_watch *w);
+/* Discards the notifications so far: call it before netdev_read. Never blocks. False: all were
+ * about routes of other interfaces than that which is watched. */
+bool netdev_watch_drain(struct netdev_watch *w);
 
 /* Reads the addresses and routes of an interface; those that do not fit are left out. 0 or a
- * negative errno; -EINTR: it changed all the time, and the watch will report that. */
+ * negative errno; -EINTR: the host's changed all the time, and the watch has notifications, if only
+ * about others. */
 int netdev_read(uint32_t ifindex, struct netdev_state *s);
 
 /* Reads the addresses of all interfaces of the network namespace, also those that mean nothing

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rtnetlink by libmnl. The content of a notification is not used: the whole configuration is read
- * after it. A lost notification therefore costs only the time until the next one. */
+/* rtnetlink by libmnl. The content of a notification is not used, but to pass over routes of other
+ * interfaces: the whole configuration is read after it. A lost notification therefore costs only
+ * the time until the next one. */
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +20,7 @@
 
 struct netdev_watch {
     struct mnl_socket *events;
+    uint32_t ifindex;
 };
 
 static void close_socket(struct mnl_socket *s)
@@ -26,16 +29,17 @@ static void close_socket(struct mnl_socket *s)
         mnl_socket_close(s);
 }
 
-struct netdev_watch *netdev_watch_open(bool network, int *err)
+struct netdev_watch *netdev_watch_open(uint32_t ifindex, int *err)
 {
     struct netdev_watch *w = calloc(1, sizeof(*w));
     unsigned groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
 
-    if (network)
+    if (ifindex)
         groups |= RTMGRP_LINK | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
     *err = -ENOMEM;
     if (!w)
         return NULL;
+    w->ifindex = ifindex;
     w->events = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (!w->events || mnl_socket_bind(w->events, groups, MNL_SOCKET_AUTOPID) < 0) {
         *err = -errno;
@@ -57,14 +61,45 @@ int netdev_watch_fd(const struct netdev_watch *w)
     return mnl_socket_get_fd(w->events);
 }
 
-void netdev_watch_drain(struct netdev_watch *w)
+/* A host may have very many routes, which change all the time. One with several next hops has no
+ * RTA_OIF. */
+static bool is_route_of_others(const struct nlmsghdr *h, uint32_t ifindex)
 {
-    char buffer[4096];
+    const struct nlattr *attr;
+    uint32_t oif = ifindex;
+
+    if (h->nlmsg_type != RTM_NEWROUTE && h->nlmsg_type != RTM_DELROUTE)
+        return false;
+    mnl_attr_for_each(attr, h, sizeof(struct rtmsg))
+    {
+        if (mnl_attr_get_type(attr) == RTA_OIF)
+            oif = mnl_attr_get_u32(attr);
+    }
+    return oif != ifindex;
+}
+
+static bool are_routes_of_others(const char *buffer, ssize_t n, uint32_t ifindex)
+{
+    const struct nlmsghdr *h = (const void *)buffer;
+    int left = (int)n;
+
+    for (; mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left))
+        if (!is_route_of_others(h, ifindex))
+            return false;
+    return true;
+}
+
+bool netdev_watch_drain(struct netdev_watch *w)
+{
+    alignas(struct nlmsghdr) char buffer[4096];
+    bool changed = false;
+    ssize_t n;
 
     /* ENOBUFS reports that notifications were lost, which is a change too. */
-    while (mnl_socket_recvfrom(w->events, buffer, sizeof(buffer)) >= 0 || errno == ENOSPC ||
+    while ((n = mnl_socket_recvfrom(w->events, buffer, sizeof(buffer))) >= 0 || errno == ENOSPC ||
            errno == EINTR || errno == ENOBUFS)
-        ;
+        changed |= n < 0 || !are_routes_of_others(buffer, n, w->ifindex);
+    return changed;
 }
 
 /* ---- reading ---- */

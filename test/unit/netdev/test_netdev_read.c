@@ -5,9 +5,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
+#include <net/route.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,7 +94,7 @@ static void test_watch_and_read_host(void **state)
 
     if (unshare(CLONE_NEWNET))
         skip();
-    w = netdev_watch_open(false, &err);
+    w = netdev_watch_open(0, &err);
     assert_non_null(w);
     changed = (struct pollfd){.fd = netdev_watch_fd(w), .events = POLLIN};
     assert_int_equal(netdev_read_host(&list, &count), 0);
@@ -100,7 +104,7 @@ static void test_watch_and_read_host(void **state)
     assert_int_equal(add_text("::1"), 0);
     assert_int_equal(poll(&changed, 1, 10000), 1);
     assert_int_equal(add_text("10.0.0.1"), 0);
-    netdev_watch_drain(w);
+    assert_true(netdev_watch_drain(w));
     assert_int_equal(poll(&changed, 1, 0), 0);
     assert_int_equal(netdev_read_host(&list, &count), 0);
     assert_int_equal(count, 2);
@@ -111,10 +115,64 @@ static void test_watch_and_read_host(void **state)
     netdev_watch_close(w);
 }
 
+static void set_up(int fd)
+{
+    struct ifreq r = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+
+    assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &r), 0);
+}
+
+/* 11.0.0.0/8 by the loopback interface. */
+static void change_route(int fd, unsigned long request)
+{
+    char name[] = "lo";
+    struct rtentry r = {.rt_dev = name, .rt_flags = RTF_UP};
+
+    *(struct sockaddr_in *)&r.rt_dst =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(11u << 24)};
+    *(struct sockaddr_in *)&r.rt_genmask =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(255u << 24)};
+    assert_int_equal(ioctl(fd, request, &r), 0);
+}
+
+/* They are no reason to read the configuration of an interface. */
+static void test_routes_of_others(void **state)
+{
+    struct netdev_watch *own, *other;
+    struct pollfd changed;
+    int fd, err;
+
+    if (unshare(CLONE_NEWNET))
+        skip();
+    fd = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_true(fd >= 0);
+    set_up(fd);
+    own = netdev_watch_open(LOOPBACK, &err);
+    other = netdev_watch_open(LOOPBACK + 1, &err);
+    assert_true(own && other);
+    changed = (struct pollfd){.fd = netdev_watch_fd(other), .events = POLLIN};
+    change_route(fd, SIOCADDRT);
+    change_route(fd, SIOCDELRT);
+    assert_true(netdev_watch_drain(own));
+    assert_false(netdev_watch_drain(own));
+    assert_int_equal(poll(&changed, 1, 0), 1);
+    assert_false(netdev_watch_drain(other));
+    assert_int_equal(poll(&changed, 1, 0), 0);
+    /* An address among them is one. */
+    change_route(fd, SIOCADDRT);
+    assert_int_equal(add_text("10.0.0.1"), 0);
+    change_route(fd, SIOCDELRT);
+    assert_true(netdev_watch_drain(other));
+    netdev_watch_close(own);
+    netdev_watch_close(other);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_read_while_addresses_change),
-                                       cmocka_unit_test(test_watch_and_read_host)};
+                                       cmocka_unit_test(test_watch_and_read_host),
+                                       cmocka_unit_test(test_routes_of_others)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
