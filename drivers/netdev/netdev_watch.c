@@ -249,7 +249,9 @@ static int on_route(const struct nlmsghdr *h, void *arg)
     uint32_t oif = 0, table = rtm->rtm_table, metric = 0;
     bool gateway = false;
 
-    if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST)
+    /* What the kernel has learned of a single destination, such as its MTU, is no route. */
+    if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST ||
+        rtm->rtm_flags & RTM_F_CLONED)
         return MNL_CB_OK;
     if (rtm->rtm_family == AF_INET)
         route.dst = gid_from_ipv4((const uint8_t[4]){0});

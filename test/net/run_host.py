@@ -296,6 +296,15 @@ class Tests:
         lab.ip("two", "address", "del", "10.78.0.22/24", "dev", "roce")
         kit.wait_until(lambda: "10.78.0.22" not in gids(two), 10, "an address goes")
         claim(any(row.get("via") == "10.78.0.254" for row in two.show("routes")), f"{two.show('routes')}")
+
+        def knows_mtu():
+            lab.run("two", "ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", "2000", "10.80.0.3")
+            return "10.80.0.3" in lab.ip("two", "route", "show", "cache")
+        kit.wait_until(knows_mtu, 10, "the kernel learns the MTU of a path")
+        lab.ip("two", "address", "add", "10.78.0.23/24", "dev", "roce")
+        kit.wait_until(lambda: "10.78.0.23" in gids(two), 10, "another address")
+        claim(all(row["to"] != "10.80.0.3/32" for row in two.show("routes")), f"the MTU of a path is a route: {two.show('routes')}")
+        lab.ip("two", "address", "del", "10.78.0.23/24", "dev", "roce")
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
 
     def routes_by_the_kernels_networks(self):
