@@ -5,7 +5,6 @@
 
 #include <sched.h>
 #include <sys/queue.h>
-#include <time.h>
 
 #include "cm/cm_host.h"
 #include "control/account.h"
@@ -120,7 +119,7 @@ struct rnic {
     void *retry_ctx;
     struct event_job retry_job; /* while will_retry */
     bool will_retry;
-    time_t started;
+    ns_t started; /* by config.clock: the time of day may be set */
     bool ending;
 };
 

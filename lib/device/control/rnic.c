@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ceiling.h"
@@ -67,7 +66,7 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
     if (!r->config.clock)
         r->config.clock = worker_time;
     quota_init(&r->quota, &config->quota, geteuid());
-    r->started = time(NULL);
+    r->started = r->config.clock();
     *err = notify_open(r);
     if (!*err && config->errands)
         r->errands = errands_create(config->loop, err);

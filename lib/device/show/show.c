@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ceiling.h"
@@ -324,7 +323,7 @@ json_t *show_daemon(const struct rnic *r)
 
     json_object_set_new(o, "version", json_string(r->config.version));
     json_object_set_new(o, "pid", show_number((uint64_t)getpid()));
-    json_object_set_new(o, "uptime_s", show_number((uint64_t)(time(NULL) - r->started)));
+    json_object_set_new(o, "uptime_s", show_number((r->config.clock() - r->started) / NS_PER_SEC));
     json_object_set_new(o, "cpus", show_number(atomic_load(&r->group.cpus)));
     return o;
 }

@@ -716,9 +716,25 @@ static void test_name_of_an_interface(void **state)
     free(text);
 }
 
+/* By the clock that runs on, whatever the time of day is set to. */
+static void test_uptime(void **state)
+{
+    json_t *root;
+    char *text;
+
+    now += 5 * NS_PER_SEC;
+    text = rnic_show(rnic, 0);
+    assert_non_null(text);
+    root = json_loads(text, 0, NULL);
+    assert_int_equal(json_integer_value(json_object_get(root, "uptime_s")), 5);
+    json_decref(root);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_uptime, setup, teardown),
         cmocka_unit_test_setup_teardown(test_arp, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nd, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_answers, setup, teardown),
