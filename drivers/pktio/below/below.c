@@ -23,6 +23,16 @@ int below_ask(int fd, const char *netdev, unsigned long request, struct ifreq *i
     return ioctl(fd, request, ifr);
 }
 
+bool below_name(int fd, uint32_t ifindex, char name[IF_NAMESIZE])
+{
+    struct ifreq ifr = {.ifr_ifindex = (int)ifindex};
+
+    if (ioctl(fd, SIOCGIFNAME, &ifr))
+        return false;
+    memcpy(name, ifr.ifr_name, IF_NAMESIZE);
+    return true;
+}
+
 bool below_is_up(int fd, const char *netdev)
 {
     struct ifreq ifr = {0};

@@ -15,6 +15,10 @@
  */
 int below_ask(int fd, const char *netdev, unsigned long request, struct ifreq *ifr);
 
+/* The name that an interface has now, perhaps another one than at the start. False: it is gone, and
+ * one that has its name is another one. Any thread. */
+bool below_name(int fd, uint32_t ifindex, char name[IF_NAMESIZE]);
+
 /* Whether the interface is up and has a carrier. Any thread. */
 bool below_is_up(int fd, const char *netdev);
 

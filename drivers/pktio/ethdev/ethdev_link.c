@@ -18,11 +18,12 @@ bool ethdev_link_up(struct ethdev *d, uint32_t *speed_mbps)
 {
     struct rte_eth_link link = {0};
     bool known = !rte_eth_link_get_nowait(d->port, &link);
+    char name[IF_NAMESIZE];
 
     if (speed_mbps)
         *speed_mbps = known && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN ? link.link_speed : 0;
     if (d->netdev[0])
-        return below_is_up(d->kernel_fd, d->netdev);
+        return below_name(d->kernel_fd, d->ifindex, name) && below_is_up(d->kernel_fd, name);
     if (d->memif)
         return ethdev_memif_is_open(d->memif);
     return known && link.link_status == RTE_ETH_LINK_UP;

@@ -177,29 +177,22 @@ static int read_interface(struct packet_port *s, struct opening *o)
     return 0;
 }
 
-/* An interface that was deleted is not the one that has its name now. */
-static bool is_link_up(const struct packet_port *s)
-{
-    struct ifreq ifr = {0};
-
-    return !below_ask(s->ask_fd, s->netdev, SIOCGIFINDEX, &ifr) &&
-           (uint32_t)ifr.ifr_ifindex == s->ifindex && below_is_up(s->ask_fd, s->netdev);
-}
-
 static void packet_info(struct pktio *io, struct pktio_info *info)
 {
     const struct packet_port *s = packet_port_of(io);
+    char name[IF_NAMESIZE];
+    bool exists = below_name(s->ask_fd, s->ifindex, name);
 
     *info = (struct pktio_info){.mtu = s->mtu,
                                 .mtu_before = s->mtu_before,
                                 .queues = s->queues,
-                                .speed_mbps = read_speed(s->ask_fd, s->netdev),
-                                .link_up = is_link_up(s),
+                                .speed_mbps = exists ? read_speed(s->ask_fd, name) : 0,
+                                .link_up = exists && below_is_up(s->ask_fd, name),
                                 .kernel_sees = true,
                                 .ifindex = s->ifindex};
     memcpy(info->mac, s->mac, sizeof(info->mac));
     snprintf(info->name, sizeof(info->name), "packet");
-    snprintf(info->netdev, sizeof(info->netdev), "%s", s->netdev);
+    snprintf(info->netdev, sizeof(info->netdev), "%s", exists ? name : s->netdev);
 }
 
 /* ---- bursts ---- */

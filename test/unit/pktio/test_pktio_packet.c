@@ -44,14 +44,19 @@ struct bytes {
     uint8_t data[FRAME_MAX];
 };
 
-static int interface(unsigned long request, struct ifreq *ifr)
+static int interface_named(const char *name, unsigned long request, struct ifreq *ifr)
 {
     int fd = socket(AF_INET, SOCK_DGRAM, 0), err;
 
-    snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), NETDEV);
+    snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), "%s", name);
     err = ioctl(fd, request, ifr);
     close(fd);
     return err;
+}
+
+static int interface(unsigned long request, struct ifreq *ifr)
+{
+    return interface_named(NETDEV, request, ifr);
 }
 
 static void set_up(bool up)
@@ -859,6 +864,24 @@ static void test_made_anew(void **state)
     assert_false(info.link_up);
 }
 
+/* The kernel goes on with it under its other name, and so does the port. */
+static void test_renamed(void **state)
+{
+    static const char other[] = "uroce-other";
+    struct ifreq ifr = {0};
+    struct pktio_info info;
+
+    open_one();
+    set_up(false);
+    snprintf(ifr.ifr_newname, sizeof(ifr.ifr_newname), "%s", other);
+    assert_int_equal(interface(SIOCSIFNAME, &ifr), 0);
+    ifr = (struct ifreq){.ifr_flags = IFF_UP};
+    assert_int_equal(interface_named(other, SIOCSIFFLAGS, &ifr), 0);
+    await_link();
+    port->ops->info(port, &info);
+    assert_string_equal(info.netdev, other);
+}
+
 /* Frames to the port itself stay; those to groups go both ways. */
 static void test_own_frames(void **state)
 {
@@ -960,6 +983,7 @@ int main(void)
         cmocka_unit_test_teardown(test_mtu, teardown),
         cmocka_unit_test_teardown(test_refusals, teardown),
         cmocka_unit_test_teardown(test_link, teardown),
+        cmocka_unit_test_teardown(test_renamed, teardown),
         cmocka_unit_test_teardown(test_made_anew, teardown),
         cmocka_unit_test_teardown(test_own_frames, teardown),
         cmocka_unit_test_teardown(test_queues, teardown),
