@@ -2,15 +2,20 @@
 /* A port that captures the frames of another one: see capture.h. */
 #include "capture.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pcap/pcap.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
-#define SNAPLEN 65535
+#define SNAPLEN   65535
+#define FILE_MODE 0600
 /* Frames of a worker that never sleeps are in the file after this time, once it receives none. */
 #define FLUSH_AFTER (100 * NS_PER_MS)
 
@@ -267,6 +272,24 @@ static void set_ops(struct capture *c)
     c->io.ops = &c->ops;
 }
 
+/* The frames are those of all users: the file is for the daemon's user alone. A device or a pipe
+ * may take its place. NULL: see errno. */
+static pcap_dumper_t *open_file(pcap_t *pcap, const char *name)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+    struct stat st;
+    FILE *file;
+
+    if (fd < 0)
+        return NULL;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+        fchmod(fd, FILE_MODE);
+    file = fdopen(fd, "w");
+    if (!file)
+        close(fd);
+    return file ? pcap_dump_fopen(pcap, file) : NULL;
+}
+
 struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_config *config,
                                  char *error, size_t size)
 {
@@ -284,9 +307,12 @@ struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_co
     memcpy(c->mac, info.mac, sizeof(c->mac));
     set_ops(c);
     c->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, SNAPLEN, PCAP_TSTAMP_PRECISION_NANO);
-    c->dumper = c->pcap ? pcap_dump_open(c->pcap, config->file) : NULL;
+    c->dumper = c->pcap ? open_file(c->pcap, config->file) : NULL;
     if (!c->dumper) {
-        snprintf(error, size, "capture: %s", c->pcap ? pcap_geterr(c->pcap) : "out of memory");
+        if (c->pcap)
+            snprintf(error, size, "capture: %s: %s", config->file, strerror(errno));
+        else
+            snprintf(error, size, "capture: out of memory");
         free_capture(c);
         return NULL;
     }

@@ -140,6 +140,28 @@ static void test_own_frames_are_written_once(void **state)
     assert_int_equal(read_file(len, 8), 1);
 }
 
+static void check_mode(void)
+{
+    struct pktio *io = wrap(open_loop(), 0);
+    struct stat st;
+
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    io->ops->close(io);
+}
+
+/* A new file, and one of an earlier capture that others could read. */
+static void test_no_other_user_reads(void **state)
+{
+    mode_t mask = umask(0);
+
+    assert_int_equal(unlink(file), 0);
+    check_mode();
+    assert_int_equal(chmod(file, 0644), 0);
+    check_mode();
+    umask(mask);
+}
+
 static void test_limit(void **state)
 {
     struct pktio *io = wrap(open_loop(), 5);
@@ -206,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_both_directions),
         cmocka_unit_test(test_without_sleep),
         cmocka_unit_test(test_own_frames_are_written_once),
+        cmocka_unit_test(test_no_other_user_reads),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_it_is_the_port_below),
         cmocka_unit_test(test_no_place_for_the_file),
