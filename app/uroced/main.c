@@ -336,6 +336,18 @@ static void print_serving(const struct uroced_config *c, const struct options *o
     fprintf(stderr, "%s%s\n", c->metrics[0] ? "; metrics at " : "", c->metrics);
 }
 
+/* Where the standard descriptors are closed, files would get their numbers, and messages. */
+static void open_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 static void report_ready(int fd)
 {
     ssize_t n;
@@ -346,6 +358,7 @@ static void report_ready(int fd)
         n = write(fd, "\n", 1);
     while (n < 0 && errno == EINTR);
     close(fd);
+    open_standard_descriptors(); /* it may have been one */
 }
 
 static int start_daemon(struct daemon *d, const struct options *o, char **argv)
@@ -423,18 +436,6 @@ static bool ready_fd_is_closed(const struct options *o)
         return false;
     fprintf(stderr, "uroced: --ready-fd: descriptor %d is not open\n", o->ready_fd);
     return true;
-}
-
-/* Where the standard descriptors are closed, files would get their numbers, and messages. */
-static void open_standard_descriptors(void)
-{
-    int fd;
-
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
 }
 
 int main(int argc, char **argv)
