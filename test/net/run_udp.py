@@ -194,7 +194,7 @@ class Tests:
         raise kit.Failure("a daemon for all addresses started beside two others")
 
     def wire_is_right(self):
-        """a packet socket at the other end: identification, ICRC, and what it sends itself"""
+        """a packet socket at the other end: identification, hop limit, ICRC, and what it sends itself"""
         path = os.path.join(self.folder, "packet.ini")
         capture = os.path.join(self.folder, "wire.pcap")
         with net.Wire(1500) as wire:
@@ -226,6 +226,11 @@ class Tests:
             raise kit.Failure(f"{len(lines)} frames, identifications {sorted(found)}")
         if {line.split("\t")[1] for line in lines} - {"1", "True"}:
             raise kit.Failure("a packet may be fragmented")
+        limits = subprocess.run(["tshark", "-r", capture, "-Y", f"(ip.src == {one.ipv4} || ipv6.src == {one.ipv6}) && infiniband.bth.destqp > 1",
+                                 "-T", "fields", "-e", "ip.ttl", "-e", "ipv6.hlim"],
+                                capture_output=True, text=True, check=True, timeout=100).stdout.splitlines()
+        if set(limits) != {"255\t", "\t255"}:
+            raise kit.Failure(f"perftest's hop limit is 255; found {sorted(set(limits))}")
         checked = subprocess.run([sys.executable, os.path.join(HERE, "icrc_check.py"), capture], capture_output=True, text=True)
         if checked.returncode:
             raise kit.Failure("zlib: " + checked.stdout + checked.stderr)

@@ -95,7 +95,7 @@ static void address_ipv4(struct outgoing *o, const struct socket_layout *l)
 {
     struct sockaddr_in *to = (struct sockaddr_in *)&o->to;
     struct in_pktinfo from = {0};
-    int tos = l->l3[1];
+    int tos = l->l3[1], ttl = l->l3[8];
 
     *to = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT)};
     memcpy(&from.ipi_spec_dst, l->l3 + 12, 4);
@@ -103,12 +103,14 @@ static void address_ipv4(struct outgoing *o, const struct socket_layout *l)
     o->m.msg_namelen = sizeof(*to);
     add_control(o, IPPROTO_IP, IP_PKTINFO, &from, sizeof(from));
     add_control(o, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+    if (ttl) /* 0 is the kernel's default for IPv6, and an error for IPv4 */
+        add_control(o, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
 }
 
 static void address_ipv6(struct outgoing *o, const struct socket_layout *l)
 {
     struct in6_pktinfo from = {0};
-    int tclass = (uint8_t)(get_be16(l->l3) >> 4);
+    int tclass = (uint8_t)(get_be16(l->l3) >> 4), hop_limit = l->l3[7];
 
     o->to = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(ROCE_UDP_PORT)};
     memcpy(&from.ipi6_addr, l->l3 + 8, 16);
@@ -116,6 +118,7 @@ static void address_ipv6(struct outgoing *o, const struct socket_layout *l)
     o->m.msg_namelen = sizeof(o->to);
     add_control(o, IPPROTO_IPV6, IPV6_PKTINFO, &from, sizeof(from));
     add_control(o, IPPROTO_IPV6, IPV6_TCLASS, &tclass, sizeof(tclass));
+    add_control(o, IPPROTO_IPV6, IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
 }
 
 static void address(struct outgoing *o, const struct socket_layout *l)

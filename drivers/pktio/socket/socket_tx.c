@@ -41,8 +41,8 @@ static bool is_same_flow(const struct socket_layout *a, const struct socket_layo
     if (a->kind != b->kind)
         return false;
     if (a->kind == ICRC_IPV4)
-        return a->l3[1] == b->l3[1] && !memcmp(a->l3 + 12, b->l3 + 12, 8);
-    return !memcmp(a->l3, b->l3, 4) && !memcmp(a->l3 + 8, b->l3 + 8, 32);
+        return a->l3[1] == b->l3[1] && a->l3[8] == b->l3[8] && !memcmp(a->l3 + 12, b->l3 + 12, 8);
+    return !memcmp(a->l3, b->l3, 4) && !memcmp(a->l3 + 7, b->l3 + 7, 33);
 }
 
 static unsigned group_limit(const struct socket_port *s, const struct socket_group *g)

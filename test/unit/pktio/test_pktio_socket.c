@@ -235,6 +235,41 @@ static void test_flush(void **state)
     }
 }
 
+/* Packets of a flow with another hop limit are no part of the same datagram. */
+static void test_hop_limits(void **state)
+{
+    static const uint8_t sent[] = {7, 7, 255, 0};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT)};
+    struct roce_flow flow = flow_number(4);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+    struct timeval limit = {.tv_sec = LIMIT_MS / 1000};
+    struct frame f[ARRAY_SIZE(sent)];
+
+    inet_pton(AF_INET, "127.1.2.3", &to.sin_addr);
+    gid_parse(&flow.dst, "127.1.2.3");
+    assert_int_equal(bind(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof(on)), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+    assert_int_equal(a->ops->tx_lend(a, 0, f, ARRAY_SIZE(sent)), ARRAY_SIZE(sent));
+    for (unsigned i = 0; i < ARRAY_SIZE(sent); i++) {
+        f[i].len = roce_frame_write(f[i].data, &flow, i);
+        f[i].data[ETH_LEN + 8] = sent[i];
+    }
+    pktio_send(a, 0, f, ARRAY_SIZE(sent), ARRAY_SIZE(sent));
+    for (unsigned i = 0; i < ARRAY_SIZE(sent); i++) {
+        uint8_t bytes[ROCE_FRAME_MAX], control[64];
+        struct iovec part = {bytes, sizeof(bytes)};
+        struct msghdr m = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = control,
+                           .msg_controllen = sizeof(control)};
+
+        assert_true(recvmsg(fd, &m, 0) > 0);
+        assert_int_equal(*(int *)CMSG_DATA(CMSG_FIRSTHDR(&m)), sent[i] ? sent[i] : 64);
+    }
+    close(fd);
+}
+
 static void test_own_frames(void **state)
 {
     struct roce_flow flow = flow_number(3);
@@ -370,7 +405,7 @@ int main(void)
         cmocka_unit_test(test_bursts),       cmocka_unit_test(test_own_frames),
         cmocka_unit_test(test_source_ports), cmocka_unit_test(test_identification_of_others),
         cmocka_unit_test(test_garbage),      cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_flush),        cmocka_unit_test(test_hop_limits),
     };
 
     return cmocka_run_group_tests_name("pktio_socket", tests, setup, teardown);
