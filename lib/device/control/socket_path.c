@@ -55,6 +55,17 @@ static int name_temporary(struct sockaddr_un *un, const char *path)
     return 0;
 }
 
+/* Another daemon may have taken the path by now: a link, unlike a new name, does not replace its
+ * socket. Some file systems have no links. */
+static int publish(const char *temporary, const char *path)
+{
+    if (!link(temporary, path))
+        return 0;
+    if (errno == EEXIST)
+        return -EADDRINUSE;
+    return (errno == EPERM || errno == EOPNOTSUPP) && !rename(temporary, path) ? 0 : -errno;
+}
+
 /* The socket gets a temporary name first. */
 static int bind_socket(struct socket_path *p, int fd, unsigned mode, int64_t group)
 {
@@ -68,12 +79,12 @@ static int bind_socket(struct socket_path *p, int fd, unsigned mode, int64_t gro
         return -errno;
     if ((group >= 0 && chown(temporary.sun_path, (uid_t)-1, (gid_t)group)) ||
         chmod(temporary.sun_path, mode) || listen(fd, BACKLOG) ||
-        lstat(temporary.sun_path, &p->file) || rename(temporary.sun_path, p->addr.sun_path)) {
+        lstat(temporary.sun_path, &p->file))
         err = -errno;
-        unlink(temporary.sun_path);
-        return err;
-    }
-    return 0;
+    else
+        err = publish(temporary.sun_path, p->addr.sun_path);
+    unlink(temporary.sun_path);
+    return err;
 }
 
 static int listen_at(struct socket_path *p, const char *path, int type, unsigned mode,

@@ -15,6 +15,26 @@
 static char folder[] = "/tmp/uroce-socket-XXXXXX";
 static char path[sizeof(folder) + sizeof("/a.sock")];
 
+static int rival = -1; /* another daemon's socket */
+static bool rival_comes;
+
+int __real_listen(int fd, int backlog);
+int __wrap_listen(int fd, int backlog);
+
+/* Another daemon has looked at the path before, and is there first. */
+int __wrap_listen(int fd, int backlog)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+
+    if (rival_comes) {
+        memcpy(un.sun_path, path, sizeof(path));
+        rival = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        assert_int_equal(bind(rival, (struct sockaddr *)&un, sizeof(un)), 0);
+        assert_int_equal(__real_listen(rival, 1), 0);
+    }
+    return __real_listen(fd, backlog);
+}
+
 static bool exists(const char *name)
 {
     return !access(name, F_OK);
@@ -101,6 +121,23 @@ static void test_longest_name(void **state)
     close(fd);
 }
 
+static void test_two_at_once(void **state)
+{
+    struct socket_path p;
+    char temporary[sizeof(path) + 16];
+
+    rival_comes = true;
+    assert_int_equal(listen_at(&p), -EADDRINUSE);
+    rival_comes = false;
+    socket_path_remove(&p);
+    assert_true(exists(path));
+    assert_int_equal(listen_at(&p), -EADDRINUSE); /* it answers */
+    snprintf(temporary, sizeof(temporary), "%s.%d", path, getpid());
+    assert_false(exists(temporary));
+    close(rival);
+    assert_int_equal(unlink(path), 0);
+}
+
 static int make_folder(void **state)
 {
     if (!mkdtemp(folder))
@@ -120,6 +157,7 @@ int main(void)
         cmocka_unit_test(test_name),
         cmocka_unit_test(test_no_name),
         cmocka_unit_test(test_longest_name),
+        cmocka_unit_test(test_two_at_once),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
