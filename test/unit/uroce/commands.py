@@ -3,6 +3,7 @@
 """What the programs say of wrong command lines, and their versions. TAP.
 
 usage: commands.py UROCE UROCED UROCE_PERF HELLO_RC"""
+import errno
 import json
 import os
 import re
@@ -104,13 +105,20 @@ def nothing_is_left():
     return program.returncode == 1 and "DPDK's environment does not start: No such device" in text and not left
 
 
+def eal_refuses(name, command):
+    """From DPDK 25.11 on the EAL ends the program itself, with the status -EINVAL."""
+    status, _, error = run(*command)
+    return (status == 2 and f"{name}: DPDK's environment does not start: Invalid argument" in error
+            or status == 256 - errno.EINVAL and "unknown argument" in error)
+
+
 def wrong_options_of_the_eal():
     """The EAL finds them, later than those of the programs."""
     with tempfile.TemporaryDirectory() as folder:
         config = os.path.join(folder, "null.ini")
         with open(config, "w", encoding="utf-8") as file:
             file.write("[port.0]\ndevice = net_null0\naddress.0 = 192.0.2.1/24\n")
-        return all(says(2, f"{name}: DPDK's environment does not start: Invalid argument", *command)
+        return all(eal_refuses(name, command)
                    for name, command in (("uroce-perf", (perf, "--bogus", "--", "--messages", "1")),
                                          ("uroced", (uroced, "-c", config, "--socket", folder + "/s", "--", "--bogus"))))
 
