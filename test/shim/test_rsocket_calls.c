@@ -294,6 +294,25 @@ static void *connect_here(void *arg)
                                                                                         : 0);
 }
 
+/* The failure is reported once, and is one for both threads that wait for the connection. */
+static void test_two_are_refused(void **state)
+{
+    port++; /* where nothing listens */
+    for (unsigned i = 0; i < 50; i++) {
+        int s = make_socket(0, 0);
+        pthread_t thread[2];
+        void *error[2];
+
+        for (unsigned k = 0; k < 2; k++)
+            pthread_create(&thread[k], NULL, connect_here, &s);
+        for (unsigned k = 0; k < 2; k++) {
+            pthread_join(thread[k], &error[k]);
+            assert_true((intptr_t)error[k] == ECONNREFUSED || (intptr_t)error[k] == ECONNABORTED);
+        }
+        assert_int_equal(rclose(s), 0);
+    }
+}
+
 static void test_close_while_connecting(void **state)
 {
     int listener, first = make_full_listener(&listener), s = make_socket(0, 0);
@@ -451,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_connect_timeout),
         cmocka_unit_test(test_refused_later),
         cmocka_unit_test(test_bound_and_refused),
+        cmocka_unit_test(test_two_are_refused),
         cmocka_unit_test(test_close_while_connecting),
         cmocka_unit_test(test_shut_reading),
         cmocka_unit_test(test_no_bytes),

@@ -288,7 +288,8 @@ static bool connect_done(struct rsocket *rs)
     return s->state == RS_CONNECTED || s->state == RS_FAILED || s->state == RS_DOWN || rs->closed;
 }
 
-/* Waits until there is a connection or none. */
+/* Waits until there is a connection or none. Another call may have reported already why there is
+ * none; a connection that has ended in order by now is a success. */
 static int await_connection(struct rs_stream *s)
 {
     struct rsocket *rs = &s->rs;
@@ -298,7 +299,10 @@ static int await_connection(struct rs_stream *s)
         return err == -EAGAIN ? -EINPROGRESS : err;
     if (rs->closed)
         return -EBADF;
-    return s->state == RS_CONNECTED ? 0 : -rs_take_error(rs);
+    if (s->state == RS_CONNECTED)
+        return 0;
+    err = rs_take_error(rs);
+    return !err && s->state == RS_FAILED ? -ECONNABORTED : -err;
 }
 
 /* rconnect while an attempt goes on. */

@@ -21,12 +21,16 @@ static bool receive_decided(struct rsocket *rs)
 /* Without bytes: 0 at the end of the stream, a negative errno, or 1: bytes may come. */
 static int end_of_stream(struct rs_stream *s)
 {
+    int err;
+
     switch (s->state) {
     case RS_INIT:
     case RS_BOUND:
     case RS_LISTENING:
         return -ENOTCONN;
     case RS_FAILED:
+        err = rs_take_error(&s->rs);
+        return err ? -err : -ENOTCONN;
     case RS_DOWN:
         return -rs_take_error(&s->rs);
     default:
