@@ -693,6 +693,28 @@ static void test_iomap(void **state)
     close_pair(&p);
 }
 
+/* Both ends map a buffer, and one only ever writes into the other's: that, too, tells of its own.
+ */
+static void test_iomap_before_iowrite(void **state)
+{
+    static uint8_t target[2][100];
+    const struct timespec pause = {.tv_nsec = 1000000};
+    struct pair p;
+    char byte;
+
+    make_pair(&p, RDMA_IOMAPSIZE, 2);
+    assert_int_equal(riomap(p.a, target[0], 100, PROT_WRITE, 0, 0), 0);
+    assert_int_equal(riomap(p.b, target[1], 100, PROT_WRITE, 0, 0), 0);
+    assert_int_equal(rsend(p.b, "m", 1, 0), 1);
+    assert_int_equal(rrecv(p.a, &byte, 1, 0), 1);
+    assert_int_equal(riowrite(p.a, "a", 1, 0, 0), 1);
+    for (unsigned i = 0; i < WAIT_MS && !*(volatile uint8_t *)target[1]; i++)
+        nanosleep(&pause, NULL);
+    assert_int_equal(target[1][0], 'a');
+    assert_int_equal(riowrite(p.b, "b", 1, 0, 0), 1);
+    close_pair(&p);
+}
+
 /* ---- datagrams ---- */
 
 static void test_datagrams(void **state)
@@ -846,6 +868,7 @@ int main(void)
         cmocka_unit_test(test_child_closes),
         cmocka_unit_test(test_exit_keeps_bytes),
         cmocka_unit_test(test_iomap),
+        cmocka_unit_test(test_iomap_before_iowrite),
         cmocka_unit_test(test_datagrams),
         cmocka_unit_test(test_mapped),
         cmocka_unit_test(test_truncated),

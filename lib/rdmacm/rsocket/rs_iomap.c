@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A mapping is an entry in a table of the peer, which is written before the next data. riowrite
- * looks the offset up in our own table, which the peer writes: its addresses are never used as
- * ours.
+ * A mapping is an entry in a table of the peer, which is written before the next data, also
+ * that of riowrite. riowrite looks the offset up in our own table, which the peer writes: its
+ * addresses are never used as ours.
  */
 #include "rs_iomap.h"
 
@@ -27,7 +27,7 @@ static int map_local(struct rs_stream *s, struct ibv_mr *mr)
     return 0;
 }
 
-/* Changes an entry; the peer learns of it before the next data. */
+/* Changes an entry; the peer learns of it before what we write next. */
 static void set_mapping(struct rs_stream *s, struct rs_mapping *m, const struct rs_iomap *to)
 {
     m->iomap = *to;
@@ -206,6 +206,15 @@ static int await_room(struct rs_stream *s, bool nonblocking, int64_t deadline)
     return nonblocking ? -EAGAIN : rs_wait(&s->rs, write_decided, deadline);
 }
 
+/* Tells the peer of one mapping, or waits until that is possible. */
+static int write_mapping(struct rs_stream *s, bool nonblocking, int64_t deadline)
+{
+    if (!rs_stream_can_send(s))
+        return rs_send_wait(s, nonblocking, deadline);
+    rs_stream_send_mapping(s); /* an error is the stream's */
+    return 0;
+}
+
 /* One RDMA WRITE. Returns its bytes, or a negative errno. */
 static ssize_t write_some(struct rs_stream *s, const struct iovec *iov, size_t done,
                           uint64_t offset)
@@ -240,7 +249,9 @@ static ssize_t write_all(struct rs_stream *s, const struct iovec *iov, uint64_t 
 
     while (done < iov->iov_len && n >= 0) {
         n = rs_stream_send_error(s);
-        if (!n && !(s->state == RS_CONNECTED && s->flow.slots && rs_send_ring_room(&s->send)))
+        if (!n && s->mappings_dirty)
+            n = write_mapping(s, nonblocking, deadline);
+        else if (!n && !(s->state == RS_CONNECTED && s->flow.slots && rs_send_ring_room(&s->send)))
             n = await_room(s, nonblocking, deadline);
         else if (!n)
             n = write_some(s, iov, done, offset + done);
