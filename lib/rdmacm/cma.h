@@ -105,6 +105,7 @@ struct cma_mcast {
     uint32_t handle;
     uint32_t reported, acked; /* events, under the id's lock */
     bool send_only, attached;
+    bool left; /* a call leaves it, and is to free it */
     union ibv_gid mgid;
 };
 

@@ -160,16 +160,19 @@ static int forget(void *arg, const int *fd, unsigned fds)
     return fds ? -EPROTO : 0;
 }
 
-static struct cma_mcast *find_addr(struct cma_id *id, const struct sockaddr *addr)
+/* The membership that the call is to end; none that another thread's does. */
+static struct cma_mcast *take_addr(struct cma_id *id, const struct sockaddr *addr)
 {
     struct cma_mcast *mc;
 
     pthread_mutex_lock(&id->lock);
     for (mc = LIST_FIRST(&id->mcasts); mc; mc = LIST_NEXT(mc, next))
-        if (!memcmp(&mc->addr, addr, addr_len(addr)))
+        if (!mc->left && !memcmp(&mc->addr, addr, addr_len(addr)))
             break;
-    if (mc)
+    if (mc) {
+        mc->left = true;
         detach(id, mc);
+    }
     pthread_mutex_unlock(&id->lock);
     return mc;
 }
@@ -183,7 +186,7 @@ static int leave(struct cma_id *id, const struct sockaddr *addr)
     if (!addr || !addr_len(addr))
         return -EINVAL;
     id_wait_for_calls(id); /* a join's reply has the group's handle */
-    l.mc = find_addr(id, addr);
+    l.mc = take_addr(id, addr);
     if (!l.mc)
         return -EADDRNOTAVAIL;
     m = (struct ctl_msg){.cm_mcast = {.id = id->entry.handle, .handle = l.mc->handle}};

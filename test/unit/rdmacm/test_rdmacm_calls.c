@@ -141,6 +141,27 @@ static void test_leave(void **state)
     assert_int_equal(m.cm_mcast.handle, 7);
 }
 
+static void *leave(void *arg)
+{
+    return (void *)(intptr_t)rdma_leave_multicast(id, (struct sockaddr *)&address);
+}
+
+/* One thread leaves the group, another one finds no member. */
+static void test_leave_twice(void **state)
+{
+    pthread_t thread, reply;
+
+    assert_null(join(NULL));
+    fake_daemon_delay(CTL_CM_LEAVE);
+    assert_int_equal(pthread_create(&thread, NULL, leave, NULL), 0);
+    fake_daemon_await();
+    assert_int_equal(pthread_create(&reply, NULL, reply_later, NULL), 0);
+    assert_int_equal(rdma_leave_multicast(id, (struct sockaddr *)&address), -1);
+    assert_int_equal(errno, EADDRNOTAVAIL);
+    end(thread, reply);
+    assert_int_equal(fake_daemon_calls(CTL_CM_LEAVE, NULL), 1);
+}
+
 /* The id ends after the call, which uses it to its end. */
 static void expect_end(enum ctl_type type, void *(*call)(void *), uint32_t type_of_event)
 {
@@ -174,8 +195,8 @@ static void test_request_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH(test_address),    WITH(test_route),        WITH(test_leave),
-        WITH(test_error_ends), WITH(test_request_ends),
+        WITH(test_address),     WITH(test_route),      WITH(test_leave),
+        WITH(test_leave_twice), WITH(test_error_ends), WITH(test_request_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
