@@ -39,6 +39,12 @@ static int check_param(const struct cma_id *id, const struct rdma_conn_param *p)
     return 0;
 }
 
+/* A connection of neither the id's queue pair nor one that the program names. */
+static bool is_without_qp(const struct cma_id *id, const struct rdma_conn_param *p)
+{
+    return !id->base.qp && !p && !is_datagram(id->base.qp_type);
+}
+
 static void set_private(struct ctl_cm_conn *to, const void *data, uint8_t len)
 {
     if (data && len) {
@@ -139,7 +145,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
     bool begun = id->begun, sync = id->sync;
     int err;
 
-    if (!id->device || (!base->qp && !param && !is_datagram(base->qp_type)))
+    if (!id->device || is_without_qp(id, param))
         return cma_result(-EINVAL);
     err = check_param(id, param);
     if (err)
@@ -231,7 +237,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
     bool sync = id->sync, datagram = is_datagram(base->qp_type), moved, post;
     int err;
 
-    if (!id->device)
+    if (!id->device || is_without_qp(id, param))
         return cma_result(-EINVAL);
     err = check_param(id, param);
     if (err)

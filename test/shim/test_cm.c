@@ -373,6 +373,8 @@ static void test_no_parameters(void **state)
     make_qp(e.active);
     assert_int_equal(ibv_query_device(e.active->verbs, &device), 0);
     request(&e, NULL);
+    assert_int_equal(rdma_accept(e.passive, NULL), -1);
+    assert_int_equal(errno, EINVAL); /* here, too */
     make_qp(e.passive);
     assert_int_equal(rdma_accept(e.passive, NULL), 0);
     expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
