@@ -754,6 +754,39 @@ static void test_datagrams(void **state)
     assert_int_equal(rclose(b), 0);
 }
 
+/* A wildcard as destination is this host, whose answers come from another address. */
+static void test_datagrams_to_any(void **state)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(++port)}, from, name;
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)}, name6;
+    int a = rsocket(AF_INET, SOCK_DGRAM, 0), b = rsocket(AF_INET, SOCK_DGRAM, 0);
+    int six = rsocket(AF_INET6, SOCK_DGRAM, 0);
+    socklen_t length = sizeof(name);
+    char byte;
+
+    assert_int_equal(rbind(b, (struct sockaddr *)&any, sizeof(any)), 0);
+    assert_int_equal(rconnect(a, (struct sockaddr *)&any, sizeof(any)), 0);
+    assert_int_equal(rgetpeername(a, (struct sockaddr *)&name, &length), 0);
+    assert_int_equal(name.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+    assert_int_equal(name.sin_port, any.sin_port);
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(rsend(a, "q", 1, 0), 1);
+        assert_true(await(b, POLLIN) & POLLIN);
+        length = sizeof(from);
+        assert_int_equal(rrecvfrom(b, &byte, 1, 0, (struct sockaddr *)&from, &length), 1);
+        assert_int_equal(rsendto(b, "a", 1, 0, (struct sockaddr *)&from, sizeof(from)), 1);
+        assert_true(await(a, POLLIN) & POLLIN);
+        assert_int_equal(rrecv(a, &byte, 1, 0), 1);
+    }
+    assert_int_equal(rconnect(six, (struct sockaddr *)&any6, sizeof(any6)), 0);
+    length = sizeof(name6);
+    assert_int_equal(rgetpeername(six, (struct sockaddr *)&name6, &length), 0);
+    assert_true(IN6_IS_ADDR_LOOPBACK(&name6.sin6_addr));
+    assert_int_equal(rclose(six), 0);
+    assert_int_equal(rclose(a), 0);
+    assert_int_equal(rclose(b), 0);
+}
+
 static struct sockaddr_in6 mapped(uint16_t number)
 {
     struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_port = htons(number)};
@@ -870,6 +903,7 @@ int main(void)
         cmocka_unit_test(test_iomap),
         cmocka_unit_test(test_iomap_before_iowrite),
         cmocka_unit_test(test_datagrams),
+        cmocka_unit_test(test_datagrams_to_any),
         cmocka_unit_test(test_mapped),
         cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_restart),

@@ -110,7 +110,7 @@ static bool is_any(const struct sockaddr_storage *a)
 }
 
 /* The address that the socket is bound to, or else by the route. */
-static int local_for(struct dgram *d, const struct sockaddr_storage *to,
+static int local_for(const struct dgram *d, const struct sockaddr_storage *to,
                      struct sockaddr_storage *local)
 {
     socklen_t length = sizeof(*local);
@@ -121,6 +121,19 @@ static int local_for(struct dgram *d, const struct sockaddr_storage *to,
     return is_any(local) ? source_of(to, local) : 0;
 }
 
+/* A wildcard as destination is this host: what comes back has the address that we send from. */
+static int name_this_host(const struct dgram *d, struct sockaddr_storage *to)
+{
+    struct sockaddr_storage local = {0};
+    int err = local_for(d, to, &local);
+
+    if (err)
+        return err;
+    ((struct sockaddr_in *)&local)->sin_port = ((const struct sockaddr_in *)to)->sin_port;
+    *to = local;
+    return 0;
+}
+
 int dg_addr_of(const struct dgram *d, const struct sockaddr *addr, socklen_t length,
                struct sockaddr_storage *plain)
 {
@@ -128,7 +141,7 @@ int dg_addr_of(const struct dgram *d, const struct sockaddr *addr, socklen_t len
 
     if (!err && addr->sa_family != AF_INET && addr->sa_family != d->rs.family)
         err = -EAFNOSUPPORT;
-    return err;
+    return err || !is_any(plain) ? err : name_this_host(d, plain);
 }
 
 struct dg_peer *dg_peer_find(const struct dgram *d, const struct sockaddr_storage *addr)
