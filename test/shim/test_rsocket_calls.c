@@ -200,6 +200,27 @@ static void test_child_of_threads(void **state)
     close_pair(&p);
 }
 
+/* As the kernel's sockets take them. */
+static void test_wrong_timeouts(void **state)
+{
+    const struct timeval too_many = {.tv_usec = 1000000}, no_time = {.tv_usec = -1};
+    const struct timeval negative = {.tv_sec = -1}, very_long = {.tv_sec = 1L << 60};
+    int s = make_listener(SOCK_STREAM);
+    struct timespec begin = start();
+    struct timeval got;
+    socklen_t length = sizeof(got);
+
+    fails_with(rsetsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &too_many, sizeof(too_many)), EDOM);
+    fails_with(rsetsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &no_time, sizeof(no_time)), EDOM);
+    assert_int_equal(rsetsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &negative, sizeof(negative)), 0);
+    fails_with(raccept(s, NULL, NULL), EAGAIN);
+    took(&begin, 0);
+    assert_int_equal(rsetsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &very_long, sizeof(very_long)), 0);
+    assert_int_equal(rgetsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &got, &length), 0);
+    assert_int_equal(got.tv_sec, 0); /* none */
+    assert_int_equal(rclose(s), 0);
+}
+
 /* ---- connecting and accepting ---- */
 
 static void test_accept_timeout(void **state)
@@ -466,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_two_wait_for_datagrams),
         cmocka_unit_test(test_timeout_behind_another),
         cmocka_unit_test(test_child_of_threads),
+        cmocka_unit_test(test_wrong_timeouts),
         cmocka_unit_test(test_accept_timeout),
         cmocka_unit_test(test_connect_timeout),
         cmocka_unit_test(test_refused_later),

@@ -13,15 +13,22 @@
 #define SEGMENT_DEFAULT 1460 /* programs divide by TCP_MAXSEG */
 #define MS_PER_SEC      1000
 #define US_PER_MS       1000
+#define US_PER_SEC      1000000
 
 /* ---- setting ---- */
 
-static uint32_t timeout_of(const struct timeval *t)
+/* 0, or -EDOM. With a negative one the kernel does not wait: the shortest comes next to that. */
+static int read_timeout(const struct timeval *t, uint32_t *ms)
 {
-    uint64_t ms =
-        (uint64_t)t->tv_sec * MS_PER_SEC + ((uint64_t)t->tv_usec + US_PER_MS - 1) / US_PER_MS;
-
-    return ms > UINT32_MAX ? 0 : (uint32_t)ms;
+    if (t->tv_usec < 0 || t->tv_usec >= US_PER_SEC)
+        return -EDOM;
+    if (t->tv_sec < 0)
+        *ms = 1;
+    else if (t->tv_sec >= UINT32_MAX / MS_PER_SEC)
+        *ms = 0;
+    else
+        *ms = (uint32_t)(t->tv_sec * MS_PER_SEC + (t->tv_usec + US_PER_MS - 1) / US_PER_MS);
+    return 0;
 }
 
 /* Options that are no int. Returns 1 for others. */
@@ -35,8 +42,7 @@ static int set_structure(struct rs_options *o, int level, int name, const void *
         if (length < sizeof(t))
             return -EINVAL;
         memcpy(&t, value, sizeof(t));
-        *(name == SO_RCVTIMEO ? &o->recv_timeout_ms : &o->send_timeout_ms) = timeout_of(&t);
-        return 0;
+        return read_timeout(&t, name == SO_RCVTIMEO ? &o->recv_timeout_ms : &o->send_timeout_ms);
     }
     if (level == SOL_SOCKET && name == SO_LINGER) {
         if (length < sizeof(o->linger))
