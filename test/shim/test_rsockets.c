@@ -722,6 +722,8 @@ static void test_datagrams(void **state)
     int a = rsocket(AF_INET, SOCK_DGRAM, 0), b = make_listener(SOCK_DGRAM);
     struct sockaddr_in to = here(port), from, name;
     uint8_t out[2040], in[2100];
+    struct iovec iov = {out, 3};
+    const struct msghdr unnamed = {.msg_name = &from, .msg_iov = &iov, .msg_iovlen = 1};
     socklen_t length = sizeof(from);
 
     for (int i = 0; i < 200; i++) { /* the first by UDP */
@@ -744,10 +746,13 @@ static void test_datagrams(void **state)
     }
     fails_with(rrecv(a, in, 1, MSG_DONTWAIT), EAGAIN);
     fails_with(rsend(a, out, 1, 0), EDESTADDRREQ);
+    fails_with(rsendmsg(a, &unnamed, 0), EDESTADDRREQ);
     fails_with(rsendto(a, in, 2041, 0, (struct sockaddr *)&to, sizeof(to)), EMSGSIZE);
     assert_int_equal(rconnect(a, (struct sockaddr *)&to, sizeof(to)), 0);
     assert_int_equal(rsend(a, out, 100, 0), 100);
     assert_int_equal(rrecv(b, in, 10, MSG_TRUNC), 100);
+    assert_int_equal(rsendmsg(a, &unnamed, 0), 3);
+    assert_int_equal(rrecv(b, in, 10, 0), 3);
     assert_int_equal(rgetpeername(a, (struct sockaddr *)&name, &length), 0);
     assert_int_equal(name.sin_port, to.sin_port);
     assert_int_equal(rclose(a), 0);

@@ -218,8 +218,8 @@ EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 {
     if (msg->msg_control && msg->msg_controllen)
         return result(-EOPNOTSUPP);
-    return send_pieces(socket, msg->msg_iov, (int)msg->msg_iovlen, flags, msg->msg_name,
-                       msg->msg_namelen);
+    return send_pieces(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
+                       msg->msg_namelen ? msg->msg_name : NULL, msg->msg_namelen);
 }
 
 EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
