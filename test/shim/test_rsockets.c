@@ -591,6 +591,28 @@ static void test_options(void **state)
     fails_with(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
 }
 
+/* Datagrams are of a UDP socket, which has all other options. */
+static void test_datagram_options(void **state)
+{
+    int s = rsocket(AF_INET, SOCK_DGRAM, 0), value = 1, ttl = 7;
+    socklen_t length = sizeof(value);
+    unsigned char byte = 2;
+
+    assert_int_equal(rsetsockopt(s, SOL_SOCKET, SO_BROADCAST, &value, sizeof(value)), 0);
+    value = 0;
+    assert_int_equal(rgetsockopt(s, SOL_SOCKET, SO_BROADCAST, &value, &length), 0);
+    assert_int_equal(value, 1);
+    assert_int_equal(rsetsockopt(s, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl)), 0);
+    assert_int_equal(rgetsockopt(s, IPPROTO_IP, IP_TTL, &value, &length), 0);
+    assert_int_equal(value, ttl);
+    assert_int_equal(rsetsockopt(s, IPPROTO_IP, IP_MULTICAST_TTL, &byte, 1), 0);
+    fails_with(rsetsockopt(s, IPPROTO_IP, IP_TTL, &ttl, 0), EINVAL);
+    fails_with(rsetsockopt(s, SOL_SOCKET, SO_SNDBUF, &ttl, 1), EINVAL);
+    fails_with(rsetsockopt(s, SOL_RDMA, RDMA_SQSIZE, &ttl, 1), EINVAL);
+    fails_with(rsetsockopt(s, SOL_RDMA, 1000, &value, sizeof(value)), ENOPROTOOPT);
+    assert_int_equal(rclose(s), 0);
+}
+
 /* Options that change while the connection lasts are not those that it was made with. */
 static void test_late_options(void **state)
 {
@@ -902,6 +924,7 @@ int main(void)
         cmocka_unit_test(test_epoll_closed),
         cmocka_unit_test(test_epoll_reused),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_datagram_options),
         cmocka_unit_test(test_late_options),
         cmocka_unit_test(test_child_closes),
         cmocka_unit_test(test_exit_keeps_bytes),

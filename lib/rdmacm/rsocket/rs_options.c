@@ -155,20 +155,33 @@ static int set_int(struct rs_options *o, int level, int name, int value)
     }
 }
 
-int rs_set_option(struct rsocket *rs, int level, int name, const void *value, socklen_t length)
+/* Those that are unknown here, some of a byte, are of datagrams' UDP socket, as in rdma-core's
+ * library. */
+static bool is_of_udp(const struct rsocket *rs, int level, int err)
 {
-    int number, err;
+    return err == -ENOPROTOOPT && rs->type == SOCK_DGRAM && level != SOL_RDMA;
+}
 
-    if (!value)
-        return -EFAULT;
-    err = set_structure(&rs->options, level, name, value, length);
+static int set_own(struct rsocket *rs, int level, int name, const void *value, socklen_t length)
+{
+    int number, err = set_structure(&rs->options, level, name, value, length);
+
     if (err <= 0)
         return err;
     if (length < sizeof(number))
-        return -EINVAL;
+        return is_of_udp(rs, level, -ENOPROTOOPT) ? -ENOPROTOOPT : -EINVAL;
     memcpy(&number, value, sizeof(number));
     err = set_int(&rs->options, level, name, number);
     return err ? err : rs->ops->apply(rs, level, name, number);
+}
+
+int rs_set_option(struct rsocket *rs, int level, int name, const void *value, socklen_t length)
+{
+    int err = value ? set_own(rs, level, name, value, length) : -EFAULT;
+
+    if (is_of_udp(rs, level, err))
+        err = setsockopt(rs->object.fd, level, name, value, length) ? -errno : 0;
+    return err;
 }
 
 void rs_apply_options(struct rsocket *rs)
@@ -260,7 +273,7 @@ static int get_int(struct rsocket *rs, int level, int name)
     }
 }
 
-int rs_get_option(struct rsocket *rs, int level, int name, void *value, socklen_t *length)
+static int get_own(struct rsocket *rs, int level, int name, void *value, socklen_t *length)
 {
     static const struct tcp_info no_info; /* programs print it */
     const struct rs_options *o = &rs->options;
@@ -282,4 +295,13 @@ int rs_get_option(struct rsocket *rs, int level, int name, void *value, socklen_
     if (number < 0)
         return number;
     return give(value, length, &number, sizeof(number));
+}
+
+int rs_get_option(struct rsocket *rs, int level, int name, void *value, socklen_t *length)
+{
+    int err = get_own(rs, level, name, value, length);
+
+    if (is_of_udp(rs, level, err))
+        err = getsockopt(rs->object.fd, level, name, value, length) ? -errno : 0;
+    return err;
 }
