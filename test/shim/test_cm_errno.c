@@ -182,6 +182,14 @@ static int join_first(struct fresh *f)
     return rdma_join_multicast(f->id, at("239.1.2.3", 0), NULL);
 }
 
+/* Groups are of datagrams, and the id is for connections. */
+static int join_connected(struct fresh *f)
+{
+    int rc = rdma_bind_addr(f->id, at("127.0.0.1", 0));
+
+    return rc ? rc : rdma_join_multicast(f->id, at("239.1.2.3", 0), NULL);
+}
+
 static int leave_none(struct fresh *f)
 {
     return rdma_leave_multicast(f->id, at("239.1.2.3", 0));
@@ -229,6 +237,7 @@ static const struct {
     {"rdma_set_option, another length", option_length, EINVAL},
     {"rdma_create_qp before there is a device", qp_first, EINVAL},
     {"rdma_join_multicast before there is a device", join_first, EINVAL},
+    {"rdma_join_multicast of an id for connections", join_connected, EINVAL},
     {"rdma_leave_multicast, never joined", leave_none, EADDRNOTAVAIL},
     {"rdma_get_request with a channel", request_of_none, EINVAL},
     {"rdma_init_qp_attr without a connection", attr_first, EINVAL},

@@ -93,7 +93,7 @@ int cm_join_group(struct session *sn, struct ctl_call *call)
     union gid group;
     int err;
 
-    if (!o || !o->device || rq->flags > SEND_ONLY_FULL_MEMBER)
+    if (!o || !o->device || !cm_object_is_ud(o) || rq->flags > SEND_ONLY_FULL_MEMBER)
         return -EINVAL;
     err = group_of(o, &rq->addr, &group);
     if (err)

@@ -9,11 +9,6 @@
 #include "control/limits.h"
 #include "invariant.h"
 
-bool cm_object_is_ud(const struct cm_object *o)
-{
-    return o->ps == IP_CM_PS_UDP || o->ps == IP_CM_PS_IPOIB || o->qp_type == CM_QP_UD;
-}
-
 /* ---- creation and end ---- */
 
 _Static_assert(sizeof(struct cm_object) + CM_ID_BYTES +

@@ -126,7 +126,11 @@ struct cm_object *cm_object_add(struct session *sn, struct cm_channel *channel,
 /* Ends it, with its events, and with the ids of requests that wait. */
 void cm_object_end(struct cm_object *o);
 /* Whether its queue pairs are of datagrams. */
-bool cm_object_is_ud(const struct cm_object *o);
+static inline bool cm_object_is_ud(const struct cm_object *o)
+{
+    return o->ps == IP_CM_PS_UDP || o->ps == IP_CM_PS_IPOIB || o->qp_type == CM_QP_UD;
+}
+
 /* What leads its queue pair to RTS, if a connection is being made. */
 void cm_object_steps(const struct cm_object *o, struct ctl_cm_steps *steps);
 

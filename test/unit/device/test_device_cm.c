@@ -401,6 +401,11 @@ static void test_groups(void **state)
     assert_int_equal(kit_call(t->a.sn, CTL_CM_LEAVE, &m, &k, false), -EINVAL);
     m.cm_mcast.addr = side_address("10.0.0.1", 0);
     assert_int_equal(kit_call(t->a.sn, CTL_CM_JOIN, &m, &k, false), -EINVAL);
+
+    id = side_make_id(&t->a, IP_CM_PS_TCP, 2);
+    assert_int_equal(side_bind(&t->a, id, side_address("127.0.0.1", 0), &info), 0);
+    m.cm_mcast = (struct ctl_cm_mcast){.id = id, .addr = side_address("239.1.1.1", 0)};
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_JOIN, &m, &k, false), -EINVAL);
 }
 
 /* A join and its event are charged until the program leaves the group. */
