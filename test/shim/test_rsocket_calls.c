@@ -270,6 +270,25 @@ static void test_connect_timeout(void **state)
     assert_int_equal(rclose(listener), 0);
 }
 
+/* A thread that does not wait for its connection may wait for it at the other end. */
+static void test_connect_and_accept(void **state)
+{
+    int listener = make_listener(SOCK_STREAM), s = make_socket(0, 0), t;
+    struct sockaddr_in in = here(port);
+
+    set_timeout(listener, SO_RCVTIMEO, WAIT_MS);
+    set_nonblocking(s);
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EINPROGRESS);
+    t = raccept(listener, NULL, NULL);
+    assert_true(t >= 0);
+    assert_int_equal(await(s, POLLOUT), POLLOUT);
+    assert_int_equal(rsend(s, "x", 1, 0), 1);
+    assert_null(receive_one(&t));
+    assert_int_equal(rclose(s), 0);
+    assert_int_equal(rclose(t), 0);
+    assert_int_equal(rclose(listener), 0);
+}
+
 /* A failure that the program was not told of is told by the next rconnect; the one after it tries
  * again. */
 static void test_refused_later(void **state)
@@ -490,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_wrong_timeouts),
         cmocka_unit_test(test_accept_timeout),
         cmocka_unit_test(test_connect_timeout),
+        cmocka_unit_test(test_connect_and_accept),
         cmocka_unit_test(test_refused_later),
         cmocka_unit_test(test_bound_and_refused),
         cmocka_unit_test(test_two_are_refused),

@@ -338,5 +338,8 @@ int rs_stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t
         s->state = RS_FAILED;
         return err;
     }
-    return rs_nonblocking(rs, 0) ? -EINPROGRESS : await_connection(s);
+    if (!rs_nonblocking(rs, 0))
+        return await_connection(s);
+    rs_stream_process(rs, true); /* where address and route are known, the request goes now */
+    return -EINPROGRESS;
 }
