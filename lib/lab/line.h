@@ -10,7 +10,7 @@
 struct line_parser {
     struct lab_spec *spec;
     struct lab_error *error;
-    bool seed_given; /* by the caller: the text's does not count */
+    bool seed_given, until_given; /* by the caller: the text's does not count */
     char text[LAB_LINE_MAX];
     char *word[WORDS_MAX];
     unsigned words;

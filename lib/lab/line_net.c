@@ -29,7 +29,15 @@ static int read_time(struct line_parser *p, ns_t *time, ns_t least)
 
 int line_until(struct line_parser *p)
 {
-    return read_time(p, &p->spec->until, 1);
+    ns_t until;
+    int err = read_time(p, &until, 1);
+
+    if (err || p->until_given)
+        return err;
+    if (p->spec->bounded)
+        return line_fail(p, "until comes before all that ends with it");
+    p->spec->until = until;
+    return 0;
 }
 
 int line_sample(struct line_parser *p)

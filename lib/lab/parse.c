@@ -108,7 +108,7 @@ static int check_whole(struct line_parser *p)
 }
 
 int lab_spec_read(struct lab_spec *spec, const char *text, size_t len, const uint64_t *seed,
-                  struct lab_error *error)
+                  ns_t until, struct lab_error *error)
 {
     struct line_parser *p = malloc(sizeof(*p));
     const char *end = text + len;
@@ -121,6 +121,9 @@ int lab_spec_read(struct lab_spec *spec, const char *text, size_t len, const uin
     p->spec = spec;
     p->error = error;
     p->seed_given = seed != NULL;
+    p->until_given = until != 0;
+    if (until)
+        spec->until = until;
     if (len >= strlen(BYTE_ORDER_MARK) && !memcmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)))
         text += strlen(BYTE_ORDER_MARK);
     while (text < end && !err) {

@@ -112,7 +112,8 @@ struct lab_spec {
     struct fabric_switch switch_default;
     struct fabric_link link_default;
     struct random random;
-    bool drawn; /* something was chosen by the seed */
+    bool drawn;   /* something was chosen by the seed */
+    bool bounded; /* something ends with `until` */
 };
 
 struct lab_error {
@@ -121,11 +122,11 @@ struct lab_error {
 };
 
 /*
- * Reads a text. seed: instead of the text's own, or NULL. 0; -EINVAL, with *error, -ENOMEM. In the
- * end lab_spec_free(), whatever it returned.
+ * Reads a text. seed: instead of the text's own, or NULL; until: the same, or 0. 0; -EINVAL, with
+ * *error, -ENOMEM. In the end lab_spec_free(), whatever it returned.
  */
 int lab_spec_read(struct lab_spec *spec, const char *text, size_t len, const uint64_t *seed,
-                  struct lab_error *error);
+                  ns_t until, struct lab_error *error);
 void lab_spec_free(struct lab_spec *spec);
 
 /*

@@ -194,6 +194,7 @@ int lab_make_poisson(struct lab_spec *spec, const struct lab_traffic *t, const u
     if (n < 2 || !t->load || !t->sizes)
         return refuse(why, "it needs two hosts, load= and sizes=");
     spec->drawn = true;
+    spec->bounded |= !t->stop;
     for (unsigned i = 0; i < n && err >= 0; i++)
         err = add_arrivals(spec, t, hosts, n, i, &made, why);
     return err;

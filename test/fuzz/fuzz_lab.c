@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lab_error error;
     struct lab_spec s;
 
-    if (!lab_spec_read(&s, (const char *)data, size, NULL, &error)) {
+    if (!lab_spec_read(&s, (const char *)data, size, NULL, 0, &error)) {
         check(&s);
         if (s.nodes <= NODES && s.flows <= FLOWS)
             run(&s);

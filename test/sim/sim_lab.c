@@ -192,7 +192,7 @@ static bool run(const struct recipe *r, uint64_t seed, uint64_t *events)
     bool good = false;
     int err;
 
-    if (lab_spec_read(&spec, r->text, r->len, &seed, &error)) {
+    if (lab_spec_read(&spec, r->text, r->len, &seed, 0, &error)) {
         printf("line %u: %s\n", error.line, error.text);
         lab_spec_free(&spec);
         return false;

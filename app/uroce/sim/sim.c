@@ -65,13 +65,10 @@ static int read_spec(struct lab_spec *spec, const struct sim_arguments *a)
 
     if (!text)
         return EXIT_FAILURE;
-    err = lab_spec_read(spec, text, len, a->has_seed ? &a->seed : NULL, &error);
+    err = lab_spec_read(spec, text, len, a->has_seed ? &a->seed : NULL, a->until, &error);
     free(text);
-    if (!err) {
-        if (a->until)
-            spec->until = a->until;
+    if (!err)
         return add_faults(spec, a);
-    }
     if (error.line)
         fprintf(stderr, "uroce sim: %s:%u: %s\n", a->file, error.line, error.text);
     else

@@ -48,7 +48,7 @@ static inline void run(struct trial *t, const char *text, uint64_t seed, bool lo
     int err;
 
     memset(t, 0, sizeof(*t));
-    err = lab_spec_read(&t->spec, text, strlen(text), &seed, &error);
+    err = lab_spec_read(&t->spec, text, strlen(text), &seed, 0, &error);
     if (err)
         print_message("# line %u: %s\n", error.line, error.text);
     assert_int_equal(err, 0);

@@ -11,7 +11,7 @@ static struct lab_error error;
 
 static int try_text(struct lab_spec *s, const char *text)
 {
-    return lab_spec_read(s, text, strlen(text), NULL, &error);
+    return lab_spec_read(s, text, strlen(text), NULL, 0, &error);
 }
 
 static struct lab_spec accept(const char *text)
@@ -161,7 +161,7 @@ static void permutations_are_random(void **state)
     for (unsigned i = 0; i < 3; i++) {
         unsigned received[64] = {0};
 
-        assert_int_equal(lab_spec_read(&s[i], text, strlen(text), &seeds[i], &error), 0);
+        assert_int_equal(lab_spec_read(&s[i], text, strlen(text), &seeds[i], 0, &error), 0);
         assert_int_equal(s[i].flows, 50);
         for (unsigned j = 0; j < 50; j++) {
             assert_int_not_equal(s[i].flow[j].from, s[i].flow[j].to);
@@ -185,7 +185,7 @@ static void permutations_have_no_fixed_point(void **state)
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct lab_spec s;
 
-        assert_int_equal(lab_spec_read(&s, text, strlen(text), &seed, &error), 0);
+        assert_int_equal(lab_spec_read(&s, text, strlen(text), &seed, 0, &error), 0);
         for (unsigned i = 0; i < s.flows; i++)
             assert_int_not_equal(s.flow[i].from, s.flow[i].to);
         lab_spec_free(&s);
@@ -283,7 +283,7 @@ static void byte_order_mark(void **state)
 
     assert_int_equal(s.flows, 1);
     lab_spec_free(&s);
-    assert_int_equal(lab_spec_read(&s, "\xEF\xBB", 2, NULL, &error), -EINVAL);
+    assert_int_equal(lab_spec_read(&s, "\xEF\xBB", 2, NULL, 0, &error), -EINVAL);
     lab_spec_free(&s);
     assert_int_equal(try_text(&s, "star hosts=2\n\xEF\xBB\xBF"
                                   "flow h1 h2\n"),
@@ -385,6 +385,7 @@ static void errors_have_a_line(void **state)
         {"host a b\npoisson load=0.5 sizes=1K\nlink a b\n", 2, "a has no link before"},
         {"seed x\n", 1, "number"},
         {"star hosts=4\npermutation\nseed 4\n", 3, "before"},
+        {"star hosts=4\npoisson load=0.5 sizes=1M\nuntil 20ms\n", 3, "until comes before"},
     };
 
     for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -406,15 +407,15 @@ static void odd_bytes_are_refused(void **state)
     struct lab_spec s;
 
     memset(text, 'x', sizeof(text));
-    assert_int_equal(lab_spec_read(&s, text, sizeof(text), NULL, &error), -EINVAL);
+    assert_int_equal(lab_spec_read(&s, text, sizeof(text), NULL, 0, &error), -EINVAL);
     assert_int_equal(error.line, 1);
     lab_spec_free(&s);
-    assert_int_equal(lab_spec_read(&s, "star\0hosts", 10, NULL, &error), -EINVAL);
+    assert_int_equal(lab_spec_read(&s, "star\0hosts", 10, NULL, 0, &error), -EINVAL);
     lab_spec_free(&s);
     for (unsigned i = 0; i < LAB_LINE_MAX - 1; i++)
         text[i] = i % 2 ? ' ' : 'a';
     text[LAB_LINE_MAX - 1] = '\n';
-    assert_int_equal(lab_spec_read(&s, text, LAB_LINE_MAX, NULL, &error), -EINVAL);
+    assert_int_equal(lab_spec_read(&s, text, LAB_LINE_MAX, NULL, 0, &error), -EINVAL);
     assert_non_null(strstr(error.text, "words"));
     lab_spec_free(&s);
 }
@@ -426,8 +427,36 @@ static void a_seed_can_be_given(void **state)
     uint64_t seed = 9;
     struct lab_spec s;
 
-    assert_int_equal(lab_spec_read(&s, text, strlen(text), &seed, &error), 0);
+    assert_int_equal(lab_spec_read(&s, text, strlen(text), &seed, 0, &error), 0);
     assert_int_equal(s.seed, 9);
+    lab_spec_free(&s);
+}
+
+/* The caller's end counts, not the text's, also for what follows from it. */
+static void an_end_can_be_given(void **state)
+{
+    const char *text = "until 1ms\nstar hosts=2\npoisson load=0.5 sizes=100K\n";
+    struct lab_spec s;
+
+    assert_int_equal(lab_spec_read(&s, text, strlen(text), NULL, 50 * NS_PER_MS, &error), 0);
+    assert_int_equal(s.until, 50 * NS_PER_MS);
+    assert_int_equal(s.sample, 100 * NS_PER_US);
+    assert_true(s.flow[s.flows - 1].start > 40 * NS_PER_MS);
+    lab_spec_free(&s);
+    text = "until 1ms\nsample 10us\nstar hosts=2\nflow h1 h2\n";
+    assert_int_equal(lab_spec_read(&s, text, strlen(text), NULL, 100 * NS_PER_SEC, &error),
+                     -EINVAL);
+    assert_non_null(strstr(error.text, "samples"));
+    lab_spec_free(&s);
+}
+
+/* It matters to nothing that ends by itself. */
+static void an_end_may_come_late(void **state)
+{
+    struct lab_spec s = accept("star hosts=2\nflow h1 h2\n"
+                               "poisson load=0.5 sizes=1M stop=2ms\nuntil 20ms\n");
+
+    assert_int_equal(s.until, 20 * NS_PER_MS);
     lab_spec_free(&s);
 }
 
@@ -447,6 +476,8 @@ int main(void)
         cmocka_unit_test(errors_have_a_line),
         cmocka_unit_test(odd_bytes_are_refused),
         cmocka_unit_test(a_seed_can_be_given),
+        cmocka_unit_test(an_end_can_be_given),
+        cmocka_unit_test(an_end_may_come_late),
     };
 
     return cmocka_run_group_tests_name("lab_spec", tests, NULL, NULL);
