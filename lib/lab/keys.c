@@ -298,11 +298,9 @@ static bool read_flow_entropy(void *object, const char *text)
 
 static bool copy_name(char out[LAB_NAME_MAX], const char *text)
 {
-    size_t len = strlen(text);
-
-    if (!len || len >= LAB_NAME_MAX)
+    if (!lab_is_name(text))
         return false;
-    memcpy(out, text, len + 1);
+    strcpy(out, text);
     return true;
 }
 
@@ -340,7 +338,8 @@ static bool read_sizes(void *object, const char *text)
 
 #define IN_TRAFFIC(field) offsetof(struct lab_traffic, field)
 static const struct key traffic_keys[] = {
-    {"name", OTHER, 0, 0, 0, read_name, "a name of up to 23 letters"},
+    {"name", OTHER, 0, 0, 0, read_name,
+     "a name: up to 23 characters of ASCII, without , \" & and <"},
     {"size", OTHER, 0, 0, 0, read_bytes, "a number of bytes, or endless"},
     {"message", OTHER, 0, 0, 0, read_message, "bytes from 1 to 64M"},
     {"depth", COUNT32, IN_TRAFFIC(flow.depth), 1, 1024, NULL, NULL},

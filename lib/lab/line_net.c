@@ -95,9 +95,12 @@ int line_set_links(struct line_parser *p)
 static int add_nodes(struct line_parser *p, bool is_switch)
 {
     for (unsigned i = 1; i < p->words; i++) {
-        int err = strpbrk(p->word[i], "=,*[]<>/") ? -EINVAL
-                                                  : lab_add_node(p->spec, p->word[i], is_switch);
+        int err;
 
+        if (!lab_is_name(p->word[i]) || strpbrk(p->word[i], "=*[]>/"))
+            return line_fail(p, "a node's name has up to 23 characters of ASCII, without any of "
+                                ",\"&<>=*[]/");
+        err = lab_add_node(p->spec, p->word[i], is_switch);
         if (err < 0)
             return line_fail_with(p, err, p->word[i]);
     }

@@ -18,6 +18,8 @@ bool lab_read_rate(const char *text, uint64_t *bps);
 bool lab_read_part(const char *text, uint64_t *billionths);
 bool lab_read_count(const char *text, uint64_t *count);
 bool lab_read_yes(const char *text, bool *yes);
+/* Of a node or a flow. */
+bool lab_is_name(const char *text);
 
 /* ---- keys.c ---- */
 

@@ -95,6 +95,17 @@ bool lab_read_count(const char *text, uint64_t *count)
     return !strchr(text, '.') && read_decimal(text, units, count);
 }
 
+/* Outputs have it as it is: as a cell between commas, in JSON, and in a picture's XML. */
+bool lab_is_name(const char *text)
+{
+    size_t len = strlen(text);
+
+    for (const char *at = text; *at; at++)
+        if (*at <= ' ' || *at > '~' || strchr(",\"&<", *at))
+            return false;
+    return len && len < LAB_NAME_MAX;
+}
+
 bool lab_read_yes(const char *text, bool *yes)
 {
     *yes = !strcmp(text, "yes");
