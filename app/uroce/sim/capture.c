@@ -66,15 +66,25 @@ static bool is_wanted(const struct lab_spec *spec, const struct sim_arguments *a
     return !a->links;
 }
 
-/* Links of the same two nodes are in one file. */
+static bool has_name(const struct lab_spec *spec, unsigned link, const char *name)
+{
+    const struct lab_link *l = &spec->link[link];
+    size_t length = strlen(spec->node[l->a].name);
+
+    return !strncmp(name, spec->node[l->a].name, length) && name[length] == '-' &&
+           !strcmp(name + length + 1, spec->node[l->b].name);
+}
+
+/* Links of one name are in one file: those of the same two nodes; or of a-b and c, and of a and
+ * b-c. */
 static FILE *same_file(const struct capture *c, unsigned link)
 {
-    for (unsigned i = 0; i < link; i++) {
-        const struct lab_link *a = &c->spec->link[i], *b = &c->spec->link[link];
+    char name[SIM_LINK_NAME];
 
-        if (a->a == b->a && a->b == b->b)
+    sim_link_name(c->spec, link, name);
+    for (unsigned i = 0; i < link; i++)
+        if (has_name(c->spec, i, name))
             return c->file[i];
-    }
     return NULL;
 }
 

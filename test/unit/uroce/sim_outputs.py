@@ -177,6 +177,18 @@ def some_links_are_captured():
         require(names == ["h1-leaf1.pcap", "h2-leaf1.pcap", "leaf2-spine1.pcap"], names)
 
 
+def links_of_one_name_are_captured():
+    """As parallel links: in one file, each frame once."""
+    text = "host a-b c a\nswitch b-c\nlink a-b c\nlink a b-c\nswitch s\nlink b-c s\nlink b-c s\nhost d\nlink d s\n" \
+           "flow a-b c\nflow a d\n"
+    with tempfile.TemporaryDirectory() as folder:
+        answer = json.loads(good("--json", "--pcap", folder, text=text))
+        paths = sorted(pathlib.Path(folder).iterdir())
+        require([path.name for path in paths] == ["a-b-c.pcap", "b-c-s.pcap", "d-s.pcap"], paths)
+        frames = sum(len(list(records(path))) for path in paths)
+        require(frames == sum(port["frames"] for port in answer["ports"]), f"{frames} frames")
+
+
 def pause_frames_are_captured():
     text = "until 200us\nswitches pfc=3 buffer=200K\nstar hosts=4\nincast h[2-4] to=h1 size=200K\n"
     with tempfile.TemporaryDirectory() as folder:
@@ -229,7 +241,7 @@ def wrong_usage():
 
 
 def main():
-    tap = Tap(12)
+    tap = Tap(13)
     for name, check in (("all outputs come again byte for byte", same_again),
                         ("and with rules that spoil frames", rules_come_again),
                         ("which act, and are counted", rules_act),
@@ -237,6 +249,7 @@ def main():
                         ("the tables of --csv agree with them", csv_agrees),
                         ("the files of --pcap have every frame", captures_are_whole),
                         ("--link chooses among them", some_links_are_captured),
+                        ("links of one name share a file", links_of_one_name_are_captured),
                         ("pause frames are in them", pause_frames_are_captured),
                         ("the pictures of --svg are sound", pictures_are_sound),
                         ("a text summary is printed", lambda: require("goodput" in good(), "no summary")),
