@@ -75,6 +75,18 @@ def run_with_few_descriptors():
             raise kit.Failure(f"{most} descriptors: status {result.returncode}, {result.stdout!r}, {result.stderr!r}")
 
 
+def run_where_a_signal_is_ignored():
+    """SIGCHLD, as some leave it to what they start: a daemon starts, and the program has the signal as it was."""
+    ignore = {"preexec_fn": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)}
+    environment = clean_environment(kit.scratch_folder())
+    result = uroce(environment, "run", "ibv_devices", **ignore)
+    if result.returncode != 0 or "uroce0" not in result.stdout:
+        raise kit.Failure(f"status {result.returncode}: {result.stdout}{result.stderr}")
+    result = uroce(environment, "run", "grep", "SigIgn", "/proc/self/status", **ignore)
+    if not int(result.stdout.split()[-1], 16) >> signal.SIGCHLD - 1 & 1:
+        raise kit.Failure(f"the program does not ignore it: {result.stdout}")
+
+
 def run_leaves_no_child():
     """The program has no child it did not make, and the daemon does not hold the terminal or pipes."""
     folder = kit.scratch_folder()
@@ -364,6 +376,7 @@ POINTS = (
     ("uroce run passes input, status and signals through", run_passes_through),
     ("uroce run starts a loopback device", run_serves_a_device),
     ("uroce run with few descriptors", run_with_few_descriptors),
+    ("uroce run where SIGCHLD is ignored", run_where_a_signal_is_ignored),
     ("a daemon that does not answer is named", silence_is_explained),
     ("a system's socket that is closed to the user is named", closed_socket_is_explained),
     ("uroce run leaves the program no child and the daemon no loader variable", run_leaves_no_child),
