@@ -271,6 +271,7 @@ def filters():
     checks = {
         f"lqpn {numbers[0]}": lambda row: row["lqpn"] == numbers[0],
         f"lqpn {numbers[0]},{numbers[2]}": lambda row: row["lqpn"] in (numbers[0], numbers[2]),
+        f"lqpn {numbers[1]}-99999999999999999999": lambda row: row["lqpn"] >= numbers[1],
         f"lqpn {numbers[1]}-{numbers[3]}": lambda row: numbers[1] <= row["lqpn"] <= numbers[3],
         f"pid {held['ud']}": lambda row: row["pid"] == held["ud"],
         "type ud": lambda row: row["type"] == "UD",
@@ -311,7 +312,9 @@ def refusals():
             ("system show", 1, "system is not supported"), ("stat qp set link uroce0/1 auto type on", 1, "statistic qp is not supported"),
             ("stat show mr", 1, "statistic show mr is not supported"), ("stat show link", 2, "needs a port"),
             ("res show bogus", 2, '"bogus" is no device'), ("res show qp bogus 1", 2, 'there is no filter "bogus"'),
-            ("res show qp lqpn", 2, '"lqpn" needs a value'), ("res show qp lqpn x", 2, "no number"), ("res show cq link uroce0", 2, "no filter"),
+            ("res show qp lqpn", 2, '"lqpn" needs a value'), ("res show qp lqpn x", 2, "no number"),
+            *((f"res show qp lqpn {value}", 2, "no number") for value in ("5-", "5,", ",5", "5--7", "1-2-3", "5x")),
+            ("res show cq link uroce0", 2, "no filter"),
             ("res show qp link bogus/1", 1, "no device"), ("res show cq dev bogus", 1, "no device")):
         done = run(words)
         expect(done.returncode == status and sentence in done.stderr and not done.stdout, f"{words}: {done}")

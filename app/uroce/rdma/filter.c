@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which records are shown. See rdma.h. */
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,60 @@ static const struct rdma_filter *find(const struct rdma_filter *known, const cha
     return NULL;
 }
 
+/* ---- numbers ---- */
+
+/* Moves *text behind it; false: none begins there. One too large is as the largest. */
+static bool read_number(const char **text, uint64_t *number)
+{
+    char *end;
+
+    if (**text < '0' || **text > '9')
+        return false;
+    *number = strtoull(*text, &end, 10);
+    *text = end;
+    return true;
+}
+
+/* A number, or two with a '-'. */
+static bool read_range(const char **text, uint64_t *first, uint64_t *last)
+{
+    if (!read_number(text, first))
+        return false;
+    *last = *first;
+    if (**text != '-')
+        return true;
+    ++*text;
+    return read_number(text, last);
+}
+
+static bool are_ranges(const char *value)
+{
+    uint64_t first, last;
+
+    while (read_range(&value, &first, &last)) {
+        if (!*value)
+            return true;
+        if (*value++ != ',')
+            break;
+    }
+    return false;
+}
+
+bool rdma_in_ranges(const char *value, json_int_t number)
+{
+    uint64_t first, last;
+
+    for (; read_range(&value, &first, &last); value++) {
+        if (first <= (uint64_t)number && (uint64_t)number <= last)
+            return true;
+        if (*value != ',')
+            break;
+    }
+    return false;
+}
+
+/* ---- words ---- */
+
 int rdma_filters_read(struct rdma_filters *f, const struct rdma_filter *known, char **word)
 {
     *f = (struct rdma_filters){.known = known, .pair = word};
@@ -27,7 +82,7 @@ int rdma_filters_read(struct rdma_filters *f, const struct rdma_filter *known, c
             return rdma_wrong("there is no filter \"%s\"", *word);
         if (!word[1])
             return rdma_wrong("\"%s\" needs a value", filter->name);
-        if (filter->is_number && (!*word[1] || word[1][strspn(word[1], "0123456789,-")]))
+        if (filter->is_number && !are_ranges(word[1]))
             return rdma_wrong("\"%s\" is no number, list or range of %s", word[1], filter->name);
     }
     return 0;
@@ -39,32 +94,6 @@ const char *rdma_filters_value(const struct rdma_filters *f, const char *name)
         if (!strcmp(find(f->known, f->pair[2 * i])->name, name))
             return f->pair[2 * i + 1];
     return NULL;
-}
-
-/* One of the parts between commas: a number, or two with a '-'. */
-static bool in_range(const char *text, size_t length, json_int_t number)
-{
-    const char *dash = memchr(text, '-', length);
-    json_int_t first, last;
-
-    if (!length)
-        return false;
-    first = (json_int_t)strtoull(text, NULL, 10);
-    last = dash ? (json_int_t)strtoull(dash + 1, NULL, 10) : first;
-    return first <= number && number <= last;
-}
-
-bool rdma_in_ranges(const char *value, json_int_t number)
-{
-    for (;;) {
-        size_t length = strcspn(value, ",");
-
-        if (in_range(value, length, number))
-            return true;
-        if (!value[length])
-            return false;
-        value += length + 1;
-    }
 }
 
 /* Words with commas between them; capitals do not matter. */
