@@ -118,6 +118,7 @@ struct inject_packet {
     uint16_t sport; /**< 0: not over UDP */
     uint32_t dest_qpn;
     uint32_t psn;
+    bool is_ack;         /**< of the reliable services; no NAK */
     union gid peer;      /**< received: the source; else the destination */
     const char *program; /**< whose queue pair it is for; NULL: not known */
 };

@@ -16,6 +16,12 @@ static bool find_packet(struct encap_view *v, struct pkt *p, const struct frame 
            pkt_parse(p, v->bth, v->bth_len) == DROP_NONE;
 }
 
+/* Acknowledges are ACKs or NAKs. */
+static bool is_ack(const struct pkt *p)
+{
+    return (p->opcode & PKT_OP_MASK) == OP_ACK && (p->aeth.syndrome & AETH_CLASS_MASK) == AETH_ACK;
+}
+
 bool inject_read(struct inject_packet *p, const struct frame *f)
 {
     struct encap_view v;
@@ -27,6 +33,7 @@ bool inject_read(struct inject_packet *p, const struct frame *f)
     p->sport = v.udp_sport;
     p->dest_qpn = pkt.dest_qpn;
     p->psn = pkt.psn.v;
+    p->is_ack = is_ack(&pkt);
     p->peer = p->direction == INJECT_RX ? v.sgid : v.dgid;
     return true;
 }
@@ -74,8 +81,7 @@ bool inject_nak(const struct inject_rule *rule, struct frame *f)
     struct pkt p;
     uint8_t *aeth;
 
-    if (!find_packet(&v, &p, f) || (p.opcode & PKT_OP_MASK) != OP_ACK ||
-        (p.aeth.syndrome & AETH_CLASS_MASK) != AETH_ACK)
+    if (!find_packet(&v, &p, f) || !is_ack(&p))
         return false;
     aeth = f->data + (v.bth - f->data) + BTH_LEN;
     aeth_put(aeth, rule->syndrome, aeth_msn(aeth));

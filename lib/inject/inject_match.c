@@ -17,7 +17,7 @@ bool inject_matches(const struct inject_rule *rule, const struct inject_packet *
         return false;
     if (rule->by_opcode && !(rule->opcode[p->opcode / 64] >> p->opcode % 64 & 1))
         return false;
-    if (rule->act == INJECT_NAK && (p->opcode & PKT_OP_MASK) != OP_ACK)
+    if (rule->act == INJECT_NAK && !p->is_ack)
         return false;
     if (rule->by_qp && rule->qp != p->dest_qpn)
         return false;

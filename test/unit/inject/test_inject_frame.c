@@ -141,9 +141,11 @@ static void test_nak(void **state)
 
     for (unsigned omitted = 0; omitted < 2; omitted++) {
         struct frame f = make(bytes, OPCODE(PKT_RC, OP_ACK), 0, omitted);
+        struct inject_packet p = {.direction = INJECT_TX};
 
         aeth_at = (uint8_t)(f.len - ICRC_LEN - 4);
         memcpy(before, bytes, sizeof(bytes));
+        assert_true(inject_read(&p, &f) && p.is_ack);
         assert_true(inject_nak(&rule, &f));
         assert_int_equal(bytes[aeth_at], AETH_NAK | NAK_REMOTE_ACCESS);
         bytes[aeth_at] = before[aeth_at];
@@ -152,13 +154,16 @@ static void test_nak(void **state)
         assert_true(f.icrc_omitted == omitted);
         if (!omitted)
             assert_true(icrc_is_right(&f));
+        assert_true(inject_read(&p, &f) && !p.is_ack);
         assert_false(inject_nak(&rule, &f)); /* it is a NAK by now */
     }
     for (unsigned i = 0; i < 2; i++) {
         static const uint8_t other[] = {OPCODE(PKT_RC, OP_READ_RESP_ONLY),
                                         OPCODE(PKT_UD, OP_SEND_ONLY)};
         struct frame f = make(bytes, other[i], PAYLOAD, false);
+        struct inject_packet p = {.direction = INJECT_TX};
 
+        assert_true(inject_read(&p, &f) && !p.is_ack);
         memcpy(before, bytes, sizeof(bytes));
         assert_false(inject_nak(&rule, &f));
         assert_memory_equal(before, bytes, sizeof(bytes));

@@ -247,6 +247,7 @@ static void test_matches(void **state)
                                       .sport = 0xC005,
                                       .dest_qpn = 17,
                                       .psn = 1,
+                                      .is_ack = true,
                                       .peer = gid_from_ipv4((const uint8_t[]){10, 0, 0, 2}),
                                       .program = "rping"};
     static const struct {
@@ -310,7 +311,9 @@ static void test_nak_matches_acks(void **state)
     struct inject_rule r = rule_of("nak rnr count 1");
 
     assert_false(inject_matches(&r, &p));
-    p.opcode = OPCODE(PKT_XRC, OP_ACK);
+    p.opcode = OPCODE(PKT_XRC, OP_ACK); /* a NAK */
+    assert_false(inject_matches(&r, &p));
+    p.is_ack = true;
     assert_true(inject_matches(&r, &p));
 }
 
