@@ -209,8 +209,8 @@ static int64_t acked_by(const struct engine_answers *o, const struct run *r, con
  * from the engine. */
 static bool ack_was_requested(const struct stream *stream, int64_t acked, const struct rec *rec)
 {
-    unsigned n,
-        i = acked == INT64_MIN ? 0 : judge_find_psn(stream->req, stream->reqs, acked + 1, &n);
+    unsigned n, i = judge_find_psn(stream->req, stream->reqs,
+                                   acked == INT64_MIN ? stream->start : acked + 1, &n);
 
     for (; i < stream->reqs && stream->req[i]->psn <= rec->psn; i++)
         if (stream->req[i]->number < rec->number && stream->req[i]->pkt.ack_req)
@@ -273,6 +273,16 @@ static void judge_extra_ack(struct run *r, const struct engine_answers *o, const
     finding_add(r, DIFF_extra_answer, rule, 0, NULL, s, NULL);
 }
 
+/* How many messages of the stream an answer says are done. */
+static uint32_t messages_done(const struct message *m, const struct stream *stream,
+                              const struct rec *ans)
+{
+    bool done =
+        !is_ack(&ans->pkt) || (is_positive(&ans->pkt) && ans->psn == m->first + m->packets - 1);
+
+    return (uint32_t)(m - stream->msg) + done;
+}
+
 /*
  * A capture that begins in the middle of a connection does not show how many messages were sent
  * before. The recorded MSNs are then higher than the number of recorded messages, and the engine's
@@ -292,7 +302,7 @@ static void shift_msns(const struct stream *stream, const struct engine_answers 
             o->by_psn[k]->pkt.opcode != ans->pkt.opcode || !(pkt_info(&ans->pkt)->flags & PF_AETH))
             continue;
         found = true;
-        if (ans->pkt.aeth.msn > (uint32_t)(m - stream->msg) + 1)
+        if (ans->pkt.aeth.msn > messages_done(m, stream, ans))
             shift = ans->pkt.aeth.msn - o->by_psn[k]->pkt.aeth.msn;
     }
     for (unsigned i = 0; shift && i < o->count; i++) {
@@ -305,11 +315,16 @@ static void shift_msns(const struct stream *stream, const struct engine_answers 
     }
 }
 
+static bool is_early(const struct stream *s, const struct rec *ans)
+{
+    return s->early && ans->number <= s->ans[s->early - 1]->number;
+}
+
 /* A recorded answer. One with data has no counterpart: the engine sent none with its PSN. */
 static void judge_recorded(struct run *r, const struct stream *stream,
                            const struct engine_answers *o, const struct rec *rec)
 {
-    if (rec->psn < stream->start)
+    if (rec->psn < stream->start || is_early(stream, rec))
         r->unused[USE_before_start]++;
     else if (rec->psn >= stream->hole)
         r->unused[USE_after_gap]++;

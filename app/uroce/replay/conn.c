@@ -123,6 +123,7 @@ static void add_to_stream(struct rec *rec)
     } else {
         ENSURE_ROOM(s->ans, s->answers, s->ans_room);
         s->ans[s->answers++] = rec;
+        s->early += !s->reqs && !rec->conn->cm;
     }
 }
 

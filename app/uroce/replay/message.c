@@ -334,7 +334,7 @@ void stream_outcomes(struct capture *c, struct conn *conn, unsigned side)
     struct stream *s = &conn->stream[side];
     int64_t acked = s->start - 1;
 
-    for (unsigned i = 0; i < s->answers; i++)
+    for (unsigned i = s->early; i < s->answers; i++)
         note_outcome(conn, side, s->ans[i], &acked);
     for (unsigned i = 0; i < s->msgs; i++) {
         struct message *m = &s->msg[i];

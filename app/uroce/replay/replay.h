@@ -136,6 +136,8 @@ struct stream {
     struct rec **ans; /* in the order of the capture */
     struct rec **ans_by_psn;
     unsigned answers;
+    /* How many at the beginning of ans are to requests from before the capture. */
+    unsigned early;
     struct message *msg; /* by PSN, without gaps */
     unsigned msgs;
     int64_t start;       /* the first message's PSN */
