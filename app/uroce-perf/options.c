@@ -68,7 +68,7 @@ static const struct row {
     {"arrivals", CHOICE, AT(arrivals), 0, 0, arrivals, "poisson, even: when they are due"},
     {"loads", TEXT, AT(loads), 0, sizeof(((struct perf_options *)0)->loads), NULL,
      "a run for each rate in per cent of the highest, such as 20,50,80"},
-    {"seed", NUMBER, AT(seed), 0, UINT64_MAX, NULL, "seed of the messages' contents and gaps"},
+    {"seed", NUMBER, AT(seed), 0, INT64_MAX, NULL, "seed of the messages' contents and gaps"},
     {"bidirectional", FLAG, AT(bidirectional), 0, 0, NULL, "both queue pairs of a pair send"},
     {"verify", FLAG, AT(verify), 0, 0, NULL, "compare every byte that arrives"},
     {"floor", SWITCH, AT(floor), 0, 0, NULL,

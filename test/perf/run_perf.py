@@ -294,6 +294,7 @@ BAD = (
     (["--duration", "1", "--messages", "5"], "only one of them"),
     (["--messages", "5", "--qps", "6"], "messages: fewer than the 6 queue pairs that send"),
     (["--seed", "x"], 'seed: "x" is no number'),
+    (["--seed", str(2 ** 63)], "seed: 9223372036854775808 is not between 0 and 9223372036854775807"),
     (["--stats-period", "0.001"], "stats-period: 0.001 s is not between"),
     (["--format", "xml"], 'format: "xml" is none of: table'),
     (["--floor", "maybe"], 'floor: "maybe" is neither on nor off'),

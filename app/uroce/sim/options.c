@@ -53,7 +53,10 @@ static int set_seed(struct sim_arguments *a, const char *text)
     errno = 0;
     a->seed = strtoull(text, &end, 0);
     a->has_seed = true;
-    return *end || end == text || errno || *text == '-' ? refuse("seed", "a number") : 0;
+    /* JSON has no larger ones. */
+    if (*end || errno || *text < '0' || *text > '9' || a->seed > INT64_MAX)
+        return refuse("seed", "a number of 63 bits");
+    return 0;
 }
 
 static int add_link(struct sim_arguments *a, const char *pattern)

@@ -71,6 +71,7 @@ def same_again():
     first = run_twice()
     require(b"faults" not in first["stdout"], "rules without a rule")
     require(good("--json") == first["stdout"].decode(), "outputs change the results")
+    require(json.loads(good("--json", "--seed", str(2 ** 63 - 1)))["seed"] == 2 ** 63 - 1, "a large seed")
     require(good("--json", "--seed", "5") != first["stdout"].decode(), "another seed changes nothing")
 
 
@@ -219,6 +220,7 @@ def wrong_usage():
     for arguments, text, status, word in (
             ((), "star hosts=2\nflow h1 h9\n", 1, '-:2: there is no node "h9"'),
             (("--seed", "x"), SMALL, 2, "--seed takes a number"),
+            (("--seed", str(2 ** 63)), SMALL, 2, "--seed takes a number"),
             (("--until", "5"), SMALL, 2, "--until takes a time"),
             ((), SMALL + "fault fail reg_mr ENOMEM\n", 1, '-:11: "fail" is about the calls'),
             (("--fault", "dorp rx"), SMALL, 2, '--fault "dorp rx": "dorp" is no action'),
