@@ -216,6 +216,18 @@ def no_namespace():
     expect(run(ROOT, "true", options=(), prefix=weak).stderr, "")
 
 
+# A /dev with a folder that cannot be there twice.
+ODD_DEV = '''mount -t tmpfs none /mnt && mknod -m 666 /mnt/null c 1 3 && mknod -m 666 /mnt/full c 1 7 && mkdir /mnt/.uroce &&
+mount --move /mnt /dev && exec "$0" "$@"'''
+
+
+def half_a_folder():
+    """Where a folder's entries cannot all be had, the program has the folder as it was."""
+    if not can_mount(ROOT):
+        skip(ROOT)
+    expect(output(ROOT, "ls", "-A", "/dev", options=(), prefix=("unshare", "--mount", "sh", "-c", ODD_DEV)), ".uroce\nfull\nnull\n")
+
+
 def chosen_names():
     options = ("--sys=yes", "--device-name", "mlx5_0,mlx5_1")
     expect(script(ROOT, "print(os.listdir('/sys/class/infiniband'))", options=options), "['mlx5_0']\n")
@@ -492,6 +504,7 @@ def points():
             yield f"{who}: {name}", (lambda who=who, function=function: function(who)) if able else lambda who=who: skip(who)
     yield "--sys=no", turned_off
     yield "no right to mount", no_namespace
+    yield "a folder that cannot be copied as a whole", half_a_folder
     yield "few descriptors", few_descriptors
 
 

@@ -167,15 +167,12 @@ static int copy_entries(const char *below, const char *folder, const char *const
 }
 
 /* The copy is made first: below the cover, the folder has no path. */
-static int cover_over_copy(int copy, const char *folder, const char *below)
+static int fill_cover(int copy, const char *folder, const char *const *without, const char *below)
 {
-    int err = cover_empty(folder);
-
-    if (err == 0 && mkdir(below, 0755) != 0)
-        err = -errno;
-    if (err == 0 && move_mount(copy, "", AT_FDCWD, below, MOVE_MOUNT_F_EMPTY_PATH) != 0)
-        err = -errno;
-    return err;
+    if (mkdir(below, 0755) != 0 ||
+        move_mount(copy, "", AT_FDCWD, below, MOVE_MOUNT_F_EMPTY_PATH) != 0)
+        return -errno;
+    return copy_entries(below, folder, without);
 }
 
 int cover_folder(const char *folder, const char *const *without, const char *below)
@@ -187,11 +184,14 @@ int cover_folder(const char *folder, const char *const *without, const char *bel
     if (copy < 0)
         return -errno;
     snprintf(path, sizeof(path), "%s/%s", folder, below != NULL ? below : BELOW);
-    err = cover_over_copy(copy, folder, path);
+    err = cover_empty(folder);
+    if (err == 0) {
+        err = fill_cover(copy, folder, without, path);
+        if (err == 0 && below == NULL && (umount2(path, MNT_DETACH) != 0 || rmdir(path) != 0))
+            err = -errno;
+        if (err != 0) /* a part of the entries is worse than no cover */
+            umount2(folder, MNT_DETACH);
+    }
     close(copy);
-    if (err == 0)
-        err = copy_entries(path, folder, without);
-    if (err == 0 && below == NULL && (umount2(path, MNT_DETACH) != 0 || rmdir(path) != 0))
-        err = -errno;
     return err;
 }
