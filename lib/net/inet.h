@@ -78,6 +78,12 @@ static inline bool inet_mac_is_group(const uint8_t mac[6])
     return mac[0] & 1;
 }
 
+/* A single host's. */
+static inline bool inet_mac_is_host(const uint8_t mac[6])
+{
+    return !inet_mac_is_group(mac) && (mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5]);
+}
+
 /* 0.0.0.0 or ::, as a GID. */
 static inline union gid inet_unspecified(bool ipv4)
 {

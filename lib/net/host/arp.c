@@ -38,8 +38,7 @@ enum inet_verdict arp_rx(struct net_host *h, const struct inet_rx *rx, ns_t now)
         return INET_IGNORED; /* our own packet, reflected */
     spa = gid_from_ipv4(arp + 14);
     tpa = gid_from_ipv4(arp + 24);
-    if (inet_mac_is_group(sha) || !memcmp(sha, (const uint8_t[6]){0}, 6) ||
-        (!inet_is_unspecified(&spa) && !inet_is_unicast(&spa)))
+    if (!inet_mac_is_host(sha) || (!inet_is_unspecified(&spa) && !inet_is_unicast(&spa)))
         return INET_MALFORMED;
     if (handle_conflict(h, &spa, &tpa, rx->vlan, now))
         return INET_OK;

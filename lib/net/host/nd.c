@@ -23,8 +23,8 @@ static bool read_options(struct nd_options *o, const uint8_t *p, uint32_t len)
         p += size;
         len -= size;
     }
-    return !(o->source && inet_mac_is_group(o->source)) &&
-           !(o->target && inet_mac_is_group(o->target));
+    return (!o->source || inet_mac_is_host(o->source)) &&
+           (!o->target || inet_mac_is_host(o->target));
 }
 
 /* Answers the solicitation rx for target. mac: the sender's if the solicitation names it, or NULL.

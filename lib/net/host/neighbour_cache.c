@@ -377,8 +377,7 @@ int ncache_add_static(struct neighbour_cache *c, const union gid *addr, uint16_t
 {
     struct cached_neighbour *e, was = {.used_slot = false};
 
-    if (!inet_is_unicast(addr) || !inet_vlan_is_valid(vlan) || inet_mac_is_group(mac) ||
-        !memcmp(mac, (const uint8_t[6]){0}, 6))
+    if (!inet_is_unicast(addr) || !inet_vlan_is_valid(vlan) || !inet_mac_is_host(mac))
         return -EINVAL;
     e = find_entry(c, addr, vlan);
     if (e && e->vlan == vlan)

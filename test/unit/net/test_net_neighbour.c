@@ -386,6 +386,26 @@ static void test_advertisements(void **state)
     }
 }
 
+/* No host has the MAC that they name. */
+static void test_macs_of_none(void **state)
+{
+    static const uint8_t macs[][6] = {{0}, {0x33, 0x33, 0, 0, 0, 1}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(macs); i++)
+        for (size_t f = 0; f < ARRAY_SIZE(families); f++) {
+            struct net_kit *k = alone();
+
+            resolve_peer(k, &families[f]);
+            answer(k, &families[f], macs[i], true);
+            assert_int_equal(peer_state(k, &families[f]), NET_INCOMPLETE);
+            answer(k, &families[f], net_peer, true);
+            answer(k, &families[f], macs[i], false);
+            assert_int_equal(peer_state(k, &families[f]), NET_REACHABLE);
+            assert_int_equal(k->node[0].moved, 0);
+            net_kit_free(k);
+        }
+}
+
 static void test_learning_from_requests(void **state)
 {
     static const struct {
@@ -734,6 +754,7 @@ int main(void)
         cmocka_unit_test(test_moved),
         cmocka_unit_test(test_moved_by_request),
         cmocka_unit_test(test_advertisements),
+        cmocka_unit_test(test_macs_of_none),
         cmocka_unit_test(test_learning_from_requests),
         cmocka_unit_test(test_static),
         cmocka_unit_test(test_static_everywhere),
