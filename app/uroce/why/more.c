@@ -186,6 +186,7 @@ static int put_flags(char *out, size_t room, const char *rights)
 {
     size_t at = (size_t)snprintf(out, room, "IBV_ACCESS_");
 
+    rights += strspn(rights, " "); /* a file's may begin so */
     for (; *rights && at + 20 < room; rights++) {
         if (*rights == ',')
             at += (size_t)snprintf(out + at, room - at, " | IBV_ACCESS_");
