@@ -39,6 +39,14 @@ static void take(struct cm_id *id, enum cm_input input, enum cm_state next,
     }
 }
 
+/* A message of a connection that is over: the answer names the peer's end, which this one may not
+ * have heard of before. */
+static void take_for_answer(struct cm_id *id, enum cm_input input, const struct cm_msg *msg)
+{
+    if (input == CM_IN_RX_REP && !id->remote_comm_id)
+        id->remote_comm_id = (uint32_t)cm_msg_get(msg, CM_REP_local_comm_id);
+}
+
 static void count(struct cm_id *id, enum cm_input input, const struct cm_outcome_row *o)
 {
     struct cm_counters *c = &id->cm->counters;
@@ -82,6 +90,8 @@ int cm_step(struct cm_id *id, enum cm_input input, const struct cm_msg *msg, ns_
     count(id, input, o);
     if (msg && o->next != CM_SAME)
         take(id, input, next, msg);
+    else if (msg && o->sends != CM_SEND_NONE)
+        take_for_answer(id, input, msg);
     if (input == CM_IN_RETRY)
         send_again(id, (enum cm_send)o->sends, now);
     else
