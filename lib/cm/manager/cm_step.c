@@ -39,10 +39,11 @@ static void take(struct cm_id *id, enum cm_input input, enum cm_state next,
     }
 }
 
-/* A message of a connection that is over: the answer names the peer's end, which this one may not
- * have heard of before. */
+/* An answer belongs to the transaction of its message. That of a REP of a connection that is over
+ * names the peer's end, which this one may not have heard of before. */
 static void take_for_answer(struct cm_id *id, enum cm_input input, const struct cm_msg *msg)
 {
+    id->transaction_id = mad_get(msg->data - MAD_HEADER, MAD_transaction_id);
     if (input == CM_IN_RX_REP && !id->remote_comm_id)
         id->remote_comm_id = (uint32_t)cm_msg_get(msg, CM_REP_local_comm_id);
 }

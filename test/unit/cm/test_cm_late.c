@@ -9,6 +9,8 @@
 #define PORT        7471
 #define PASSIVE_QPN 0x222
 
+static const struct cm_private none;
+
 /* The active side has given up, and its REJ was lost, when the REP comes. */
 static void test_response_too_late(void **state)
 {
@@ -36,10 +38,56 @@ static void test_response_too_late(void **state)
     cm_kit_free(k);
 }
 
+/* Whether the last MAD of a node belongs to this one's transaction. */
+static bool answers(const struct cm_kit *k, unsigned node, const uint8_t *mad)
+{
+    const struct cm_kit_node *n = &k->node[node];
+
+    return mad_get(n->sent[n->sends - 1].mad, MAD_transaction_id) ==
+           mad_get(mad, MAD_transaction_id);
+}
+
+/* Messages that are late at an end which has sent a DREQ of its own: the answers are theirs. */
+static void test_late_messages_are_answered(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *active, *passive;
+    uint8_t req[MAD_LEN], rtu[MAD_LEN], dreq[MAD_LEN];
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    active = cm_kit_connect(k, 0, 1, PORT);
+    cm_kit_deliver(k);
+    passive = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
+    assert_int_equal(cm_kit_accept(k, passive, PASSIVE_QPN), 0);
+    cm_kit_deliver(k);
+    assert_int_equal(cm_establish(active, none, k->now), 0);
+    cm_kit_deliver(k);
+    memcpy(req, k->node[0].sent[0].mad, sizeof(req));
+    memcpy(rtu, k->node[0].sent[1].mad, sizeof(rtu));
+    assert_int_equal(cm_disconnect(passive, none, k->now), 0);
+    cm_kit_deliver(k);
+    assert_int_equal(cm_disconnect(active, none, k->now), 0);
+    cm_kit_deliver(k);
+    assert_int_equal(cm_id_state(passive), CM_TIMEWAIT);
+    cm_kit_rx(k, 0, 1, req);
+    assert_true(answers(k, 1, req));
+    cm_kit_rx(k, 0, 1, rtu);
+    assert_true(answers(k, 1, rtu));
+    cm_msg_init(dreq, CM_DREQ, 77);
+    cm_msg_set(dreq, CM_DREQ_local_comm_id, active->local_comm_id);
+    cm_msg_set(dreq, CM_DREQ_remote_comm_id, passive->local_comm_id);
+    cm_msg_set(dreq, CM_DREQ_remote_qpn, PASSIVE_QPN);
+    cm_kit_rx(k, 0, 1, dreq);
+    assert_int_equal(cm_kit_last_sent(k, 1).message, CM_DREP);
+    assert_true(answers(k, 1, dreq));
+    cm_kit_free(k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_response_too_late),
+        cmocka_unit_test(test_late_messages_are_answered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -672,6 +672,7 @@ static void test_alternate_paths_are_declined(void **state)
         msg = cm_kit_last_sent(k, 1);
         assert_int_equal(msg.message, CM_APR);
         assert_int_equal(cm_msg_get(&msg, CM_APR_status), i ? 1 : 2);
+        assert_true(mad_get(msg.data - MAD_HEADER, MAD_transaction_id) == 5);
         assert_true(cm_msg_get(&msg, CM_APR_remote_comm_id) == active->local_comm_id);
         cm_msg_set(mad, CM_LAP_remote_comm_id, passive->local_comm_id + 1);
     }
