@@ -131,15 +131,21 @@ int mem_atomic(struct mem_batch *b, struct mem_region *mr, uint64_t addr, enum m
     return mr->backend->atomic(mr->space, mr, addr, op, swap_add, compare, old);
 }
 
+static int direct_store8(uint8_t *at, const uint8_t bytes[8])
+{
+    if (!mem_atomic_fits(at))
+        return -EFAULT;
+    mem_store8_mapped(at, bytes);
+    return 0;
+}
+
 int mem_store8(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const uint8_t bytes[8],
                uint64_t tag)
 {
     struct mem_batch alone;
 
-    if (mr->direct) {
-        mem_store8_mapped(direct_at(mr, addr), bytes);
-        return 0;
-    }
+    if (mr->direct)
+        return direct_store8(direct_at(mr, addr), bytes);
     if (!b) {
         alone.n = 0;
         alone.caller = NULL;

@@ -197,7 +197,8 @@ int mem_atomic(struct mem_batch *b, struct mem_region *mr, uint64_t addr, enum m
  * @param addr  The application's virtual address, a multiple of 8, which a check has accepted.
  * @param bytes  The bytes, in their order.
  * @param tag  The caller's own.
- * @return  0; -EFAULT: bad page; -ESRCH: the application is gone; -EINPROGRESS: it is under way.
+ * @return  0; -EFAULT: bad page, or mapped with another alignment; -ESRCH: the application is gone;
+ *     -EINPROGRESS: it is under way.
  */
 int mem_store8(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const uint8_t bytes[8],
                uint64_t tag);

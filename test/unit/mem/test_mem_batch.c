@@ -142,6 +142,21 @@ static void test_atomic(void **state)
     assert_int_equal(mem_atomic(NULL, &a, 0xBAD, MEM_FETCH_ADD, 4, 0, &old, 0), -EFAULT);
 }
 
+static void test_store(void **state)
+{
+    static const uint8_t bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+    words[2] = words[3] = 70;
+    assert_int_equal(mem_store8(NULL, &direct, 0x7010, bytes, 0), 0);
+    assert_memory_equal(&words[2], bytes, sizeof(bytes));
+    /* As an atomic: it would be a split lock. */
+    direct.direct += 4;
+    assert_int_equal(mem_store8(NULL, &direct, 0x7010, bytes, 0), -EFAULT);
+    direct.direct -= 4;
+    assert_memory_equal(&words[2], bytes, sizeof(bytes));
+    assert_int_equal(words[3], 70);
+}
+
 #define ADDS 200000
 
 static void *add_many(void *arg)
@@ -236,6 +251,7 @@ int main(void)
         cmocka_unit_test_setup(test_no_memory, reset),
         cmocka_unit_test(test_direct_is_done_at_once),
         cmocka_unit_test_setup(test_atomic, reset),
+        cmocka_unit_test(test_store),
         cmocka_unit_test(test_atomic_between_workers),
         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_small_copy),
