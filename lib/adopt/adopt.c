@@ -5,7 +5,8 @@
 
 #include "adopt_state.h"
 
-#define RECOUNT_NS 100000000 /* how long a finding of too many mappings is reused */
+#define RECOUNT_NS  100000000 /* how long a finding of too many mappings is reused */
+#define PARTS_TRIED 1024      /* of the memfd, for a piece */
 
 /* Registration allocates all pages of a range, like a NIC that pins them. A range that lacks pages
  * for more bytes than a limit is copied instead. This is the smallest limit. */
@@ -74,15 +75,48 @@ static bool is_offset_free(uint64_t offset, uint64_t len)
            (data < 0 || (uint64_t)data >= offset + len);
 }
 
+/* A part of the memfd. */
+struct part {
+    uint64_t start, end;
+};
+
+static int shows_part(const struct vma *v, void *arg)
+{
+    const struct part *p = arg;
+
+    return adopt_is_of_memfd(v) && v->offset < p->end && v->offset + (v->end - v->start) > p->start;
+}
+
+/* The next part with this many bytes. When the last one has been given, after millions of pieces,
+ * those are given again that no lease holds and no mapping shows. */
+static bool pick_part(uint64_t bytes, uint64_t *start)
+{
+    for (unsigned i = 0; i < PARTS_TRIED; i++) {
+        struct part p;
+
+        if (adopt.slot_next + bytes > FILE_BYTES - ADOPT_WINDOW) {
+            adopt.slot_next = SLOTS_BEGIN;
+            adopt.slots_again = true;
+        }
+        p = (struct part){adopt.slot_next, adopt.slot_next + bytes};
+        adopt.slot_next = p.end;
+        *start = p.start;
+        if (!adopt.slots_again ||
+            (is_offset_free(p.start, bytes) && !vma_each_file(shows_part, &p)))
+            return true;
+    }
+    return false;
+}
+
 /*
  * Small pieces, and pieces of the heap, get their address as their offset, so that neighbours
  * become one mapping. Each other piece gets a part of the memfd with room behind it: an allocator
  * that extends its mapping (mremap) would otherwise get a neighbour's pages. False: no offset is
- * left.
+ * found.
  */
 static bool pick_offset(uint64_t start, uint64_t end, const struct vma *v, uint64_t *offset)
 {
-    uint64_t bytes = SLOT_BYTES;
+    uint64_t bytes = SLOT_BYTES, part;
 
     *offset = start;
     if ((vma_is_heap(v) || end - start < DEDICATED) && start < SLOTS_BEGIN &&
@@ -90,10 +124,9 @@ static bool pick_offset(uint64_t start, uint64_t end, const struct vma *v, uint6
         return true;
     while (bytes < 2 * (end - start))
         bytes *= 2;
-    *offset = adopt.slot_next + start % ADOPT_WINDOW;
-    if (adopt.slot_next + bytes > FILE_BYTES - ADOPT_WINDOW)
+    if (!pick_part(bytes, &part))
         return false;
-    adopt.slot_next += bytes;
+    *offset = part + start % ADOPT_WINDOW;
     return true;
 }
 

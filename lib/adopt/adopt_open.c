@@ -113,6 +113,7 @@ int adopt_new_memfd(void)
     raw_close(adopt.memfd);
     adopt.memfd = fd;
     adopt.slot_next = SLOTS_BEGIN;
+    adopt.slots_again = false;
     adopt.has_views = false;
     remember_identities();
     return 0;

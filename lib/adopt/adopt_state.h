@@ -33,6 +33,7 @@ struct adopt_state {
     bool text_maps;
     uint64_t page;
     uint64_t slot_next;
+    bool slots_again; /* all parts of the memfd have been given once */
     uint64_t scratch; /* room for one window, to which unpinned pages move; 0: none yet */
     uint64_t stage;   /* room for two windows: adopt_alloc.c; 0: none yet */
     bool has_nodes;   /* the machine has several NUMA nodes */

@@ -428,6 +428,34 @@ static void half_of_the_mappings_are_left(void **state)
     unmap(p, 64 * KIB);
 }
 
+/* After the last part of the memfd the first one that is free comes again: not that of a lease, nor
+ * what a mapping that has grown shows. */
+static void parts_are_given_again(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB), *held = anonymous(256 * KIB), *grown;
+    struct adopt_lease old, l;
+    uint64_t first;
+
+    adopt.slot_next = SLOTS_BEGIN;
+    assert_int_equal(acquire(&old, held, 256 * KIB), CTL_MR_ADOPTED);
+    first = old.piece[0].offset / SLOT_BYTES;
+    assert_int_equal(first, SLOTS_BEGIN / SLOT_BYTES);
+    grown = mremap(held, 256 * KIB, SLOT_BYTES + 256 * KIB, MREMAP_MAYMOVE);
+    assert_ptr_not_equal(grown, MAP_FAILED);
+    adopt.slot_next = FILE_BYTES - SLOT_BYTES;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+        assert_int_equal(l.piece[0].offset / SLOT_BYTES, first + 2 + i);
+        adopt_release(&l);
+    }
+    assert_true(is_plain(p));
+    munmap(grown + 256 * KIB, SLOT_BYTES);
+    adopt_release(&old);
+    assert_int_equal(memfd_bytes(), 0);
+    unmap(p, 256 * KIB);
+    munmap(grown, 256 * KIB);
+}
+
 static int64_t grant;
 static unsigned stops, goes;
 
@@ -535,6 +563,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(freed_while_registered),
         cmocka_unit_test(grown_while_registered),
         cmocka_unit_test(half_of_the_mappings_are_left),
+        cmocka_unit_test(parts_are_given_again),
         cmocka_unit_test(the_daemon_stands_still),
         cmocka_unit_test(given_back_by_half),
     };
