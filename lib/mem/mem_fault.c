@@ -62,15 +62,11 @@ struct mem_region *mr_find_direct(const struct mr_table *t, const void *at)
     return NULL;
 }
 
-/* Windows of it have a domain of their own. */
+/* Who uses a window of it asks the region, too (check_window): the window itself may be bound to
+ * another one. */
 void mr_fail(struct mr_table *t, struct mem_region *mr)
 {
-    for (uint32_t i = 0, end = end_of(t); i < end; i++) {
-        struct mem_region *r = atomic_load_explicit(&t->region[i], memory_order_acquire);
-
-        if (r && (r == mr || (r->kind != MEM_REGION && r->parent == mr)))
-            atomic_store_explicit(&r->pd, MEM_PD_NONE, memory_order_relaxed);
-    }
+    atomic_store_explicit(&mr->pd, MEM_PD_NONE, memory_order_relaxed);
     /* Workers look their cached regions up again. */
     atomic_fetch_add_explicit(&t->removals, 1, memory_order_release);
 }

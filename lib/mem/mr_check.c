@@ -97,6 +97,11 @@ bool mr_hint_holds(const struct mr_hint *h, const struct mr_table *t, uint32_t k
            atomic_load_explicit(&t->removals, memory_order_acquire) == h->removals;
 }
 
+static bool has_failed(const struct mem_region *mr)
+{
+    return atomic_load_explicit(&mr->pd, memory_order_relaxed) == MEM_PD_NONE;
+}
+
 static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t pd, uint32_t qpn,
                                   uint64_t va, uint64_t len, uint32_t access, struct mr_span *out)
 {
@@ -107,6 +112,8 @@ static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t p
     /* The window may have changed before it was held; from now on it does not. */
     if (w->key != key || !w->bound)
         f = MR_BAD_KEY;
+    else if (has_failed(w->parent))
+        f = MR_BAD_PD;
     else if (w->kind == MEM_WINDOW_2 && w->qpn != qpn)
         f = MR_BAD_PD;
     else

@@ -410,6 +410,27 @@ static void test_end_while_bound(void **state)
     assert_int_equal(bind(&one), MR_BAD_KEY);
 }
 
+/* A region whose memory is gone takes no window with it. */
+static void test_region_fails(void **state)
+{
+    struct mem_region other = a_region(PD, MEM_LOCAL_WRITE | MEM_MW_BIND);
+    struct window_bind b;
+
+    assert_int_equal(mr_insert(&table, &other, 7), 0);
+    assert_int_equal(bind(&one), MR_OK);
+    assert_int_equal(bind(&two), MR_OK);
+    mr_fail(&table, &region);
+    assert_int_equal(check(one.key, BASE, 1, MEM_REMOTE_READ), MR_BAD_PD);
+    assert_int_equal(check(two.key, BASE, 1, MEM_REMOTE_READ), MR_BAD_PD);
+    assert_int_equal(window_invalidate(&table, two.key, PD, QPN), MR_OK);
+    assert_int_equal(bind(&two), MR_BAD_PD);
+    b = whole(&one);
+    b.region_key = other.key;
+    assert_int_equal(window_bind(&table, &b), MR_OK);
+    assert_int_equal(check(one.key, BASE, 1, MEM_REMOTE_READ), MR_OK);
+    assert_false(region_has_windows(&region));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -422,6 +443,7 @@ int main(void)
         T(test_no_local_key),     T(test_batch_holds),
         T(test_close_region),     T(test_zero_based),
         T(test_same_key_again),   T(test_end_while_bound),
+        T(test_region_fails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
