@@ -309,7 +309,7 @@ int cm_kit_accept(struct cm_kit *k, struct cm_id *id, uint32_t qpn)
     return cm_accept(id, &conn, NULL, (struct cm_private){"hello", 5}, k->now);
 }
 
-void cm_kit_establish(struct cm_kit *k, struct cm_id **active, struct cm_id **passive)
+void cm_kit_make_connection(struct cm_kit *k, struct cm_id **active, struct cm_id **passive)
 {
     cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
     *active = cm_kit_connect(k, 0, 1, PORT);
@@ -321,6 +321,11 @@ void cm_kit_establish(struct cm_kit *k, struct cm_id **active, struct cm_id **pa
     assert_int_equal(cm_establish(*active, (struct cm_private){0}, k->now), 0);
     cm_kit_deliver(k);
     cm_kit_last(k, 1, CM_EVENT_ESTABLISHED);
+}
+
+void cm_kit_establish(struct cm_kit *k, struct cm_id **active, struct cm_id **passive)
+{
+    cm_kit_make_connection(k, active, passive);
     cm_kit_clear(k);
 }
 

@@ -87,6 +87,8 @@ struct cm_id *cm_kit_connect(struct cm_kit *k, unsigned from, unsigned to, uint1
 void cm_kit_req(struct cm_kit *k, uint16_t number, uint8_t mad[MAD_LEN]);
 int cm_kit_accept(struct cm_kit *k, struct cm_id *id, uint32_t qpn);
 /* A connection from node 0 to a listener of node 1, at QPNs 0x111 and 0x222. */
+void cm_kit_make_connection(struct cm_kit *k, struct cm_id **active, struct cm_id **passive);
+/* The same, and the logs begin anew. */
 void cm_kit_establish(struct cm_kit *k, struct cm_id **active, struct cm_id **passive);
 
 /* The last event of a node, which must be of this type. */

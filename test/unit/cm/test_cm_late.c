@@ -54,14 +54,7 @@ static void test_late_messages_are_answered(void **state)
     struct cm_id *active, *passive;
     uint8_t req[MAD_LEN], rtu[MAD_LEN], dreq[MAD_LEN];
 
-    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
-    active = cm_kit_connect(k, 0, 1, PORT);
-    cm_kit_deliver(k);
-    passive = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
-    assert_int_equal(cm_kit_accept(k, passive, PASSIVE_QPN), 0);
-    cm_kit_deliver(k);
-    assert_int_equal(cm_establish(active, none, k->now), 0);
-    cm_kit_deliver(k);
+    cm_kit_make_connection(k, &active, &passive);
     memcpy(req, k->node[0].sent[0].mad, sizeof(req));
     memcpy(rtu, k->node[0].sent[1].mad, sizeof(rtu));
     assert_int_equal(cm_disconnect(passive, none, k->now), 0);
