@@ -5,6 +5,7 @@
 #define UROCE_ENCAP_LAYOUT_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "bytes.h"
 
@@ -14,10 +15,12 @@
 #define IPV4_LEN 20
 #define IPV6_LEN 40 /* and the GRH */
 #define UDP_LEN  8
+#define TCP_LEN  20
 
-#define ETHERTYPE_IPV4 0x0800
-#define ETHERTYPE_VLAN 0x8100
-#define ETHERTYPE_IPV6 0x86DD
+#define ETHERTYPE_IPV4         0x0800
+#define ETHERTYPE_VLAN         0x8100
+#define ETHERTYPE_IPV6         0x86DD
+#define ETHERTYPE_SERVICE_VLAN 0x88A8 /* 802.1ad */
 
 #define VLAN_ID_MASK       0x0FFF
 #define VLAN_ID_RESERVED   0x0FFF
@@ -25,6 +28,7 @@
 #define IPV4_DF            0x4000
 #define IPV4_FRAGMENT_MASK 0x3FFF /* more fragments, or an offset */
 #define IPV4_OFFSET_MASK   0x1FFF
+#define IP_PROTO_TCP       6
 #define IP_PROTO_UDP       17
 #define IPV6_NEXT_FRAGMENT 44
 #define GRH_NEXT_BTH       0x1B
@@ -38,6 +42,30 @@ static inline uint16_t sum_fold(uint32_t sum)
 {
     sum = (sum & 0xFFFF) + (sum >> 16);
     return (uint16_t)(sum + (sum >> 16));
+}
+
+/* The folded sum of `sum` and the big-endian words of at most 65536 bytes; an odd last byte is the
+ * first half of a word (RFC 1071). */
+static inline uint16_t words_sum(uint32_t sum, const uint8_t *p, size_t len)
+{
+    uint64_t native = 0;
+    uint16_t folded;
+
+    /* The sum of the machine's words has the bytes of the sum of big-endian ones, in its order. */
+    for (; len >= sizeof(uint32_t); p += sizeof(uint32_t), len -= sizeof(uint32_t)) {
+        uint32_t word;
+
+        memcpy(&word, p, sizeof(word));
+        native += word;
+    }
+    native = (native & UINT32_MAX) + (native >> 32);
+    folded = sum_fold((uint32_t)((native & UINT16_MAX) + (native >> 16)));
+    sum = sum_fold(sum) + get_be16((const uint8_t *)&folded);
+    if (len >= 2)
+        sum += get_be16(p);
+    if (len & 1)
+        sum += (uint32_t)p[len - 1] << 8;
+    return sum_fold(sum);
 }
 
 /* The folded sum of the words of a 20-byte IPv4 header: 0xFFFF if its checksum is right. */

@@ -146,16 +146,12 @@ static uint8_t *restore_tag(const struct packet_message *p, uint8_t *frame)
 static void complete_checksum(const struct virtio_net_hdr *head, uint8_t *frame, uint32_t len)
 {
     uint32_t start = head->csum_start, at = start + head->csum_offset;
-    uint32_t sum = 0;
+    uint16_t sum;
 
     if (!(head->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) || at + 2 > len)
         return;
-    for (uint32_t i = start; i + 1 < len; i += 2)
-        sum += get_be16(frame + i);
-    if ((len - start) & 1)
-        sum += (uint32_t)frame[len - 1] << 8;
-    sum = (uint16_t)~sum_fold(sum);
-    put_be16(frame + at, sum ? (uint16_t)sum : UINT16_MAX);
+    sum = (uint16_t)~words_sum(0, frame + start, len - start);
+    put_be16(frame + at, sum ? sum : UINT16_MAX);
 }
 
 static bool take_short(struct packet_queue *q, struct frame *f)

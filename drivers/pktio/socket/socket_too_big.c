@@ -40,9 +40,7 @@ static uint32_t path_mtu(const uint8_t *l3, bool ipv4)
 
 static uint16_t checksum(uint32_t sum, const uint8_t *p, size_t len)
 {
-    for (size_t i = 0; i < len; i += 2)
-        sum += get_be16(p + i);
-    return (uint16_t)~sum_fold(sum);
+    return (uint16_t)~words_sum(sum, p, len);
 }
 
 static uint32_t build_ipv4(uint8_t *l3, const uint8_t *sent, uint32_t mtu)

@@ -7,12 +7,9 @@
 #include "encap_layout.h"
 #include "flow_rest.h"
 
-#define ETHERTYPE_SERVICE_VLAN 0x88A8 /* 802.1ad */
-#define TAGS_MAX               2
-#define IP_PROTO_TCP           6
-#define TCP_LEN                20
-#define IPV6_EXTENSIONS_MAX    8 /* a chain of more is not followed */
-#define IPV6_FRAGMENT_LEN      8
+#define TAGS_MAX            2
+#define IPV6_EXTENSIONS_MAX 8 /* a chain of more is not followed */
+#define IPV6_FRAGMENT_LEN   8
 
 uint16_t flow_parse_ethernet(union flow_key *key, struct flow_rest *r)
 {
