@@ -3,18 +3,30 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "channel.h"
 
-/* ---- the daemon's side ---- */
+/* ---- the set ---- */
 
-static int watch(const struct cma_channel *ch, int fd)
+/*
+ * By system calls: libraries that replace a program's sockets, as libvma does, have epoll calls of
+ * their own, which know no set that was made while they begin.
+ */
+static int set_create(void)
+{
+    return (int)syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
+}
+
+static int set_control(const struct cma_channel *ch, int op, int fd)
 {
     struct epoll_event e = {.events = EPOLLIN};
 
-    return epoll_ctl(ch->base.fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+    return syscall(SYS_epoll_ctl, ch->base.fd, op, fd, &e) ? -errno : 0;
 }
+
+/* ---- the daemon's side ---- */
 
 /* Makes the daemon's channel. */
 static int attach(struct cma_channel *ch, struct cma_link *link)
@@ -25,7 +37,7 @@ static int attach(struct cma_channel *ch, struct cma_link *link)
     err = conn_call(&link->conn, CTL_CM_CREATE_CHANNEL, &m, NULL, 0, &sock, 1);
     if (err)
         return err;
-    err = watch(ch, sock);
+    err = set_control(ch, EPOLL_CTL_ADD, sock);
     if (err) {
         close(sock);
         conn_call_handle(&link->conn, CTL_CM_DESTROY_CHANNEL, m.handle);
@@ -41,7 +53,7 @@ static int attach(struct cma_channel *ch, struct cma_link *link)
 static void unwatch(const struct cma_channel *ch, int fd)
 {
     if (link_is_ours(ch->link))
-        epoll_ctl(ch->base.fd, EPOLL_CTL_DEL, fd, NULL);
+        set_control(ch, EPOLL_CTL_DEL, fd);
 }
 
 /* Without cancellation: close() is a cancellation point, and the channel's lock is held. */
@@ -90,11 +102,11 @@ static void close_fds(struct cma_channel *ch)
 
 static int open_fds(struct cma_channel *ch)
 {
-    ch->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    ch->base.fd = set_create();
     ch->local_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ch->base.fd < 0 || ch->local_fd < 0)
         return -errno;
-    return watch(ch, ch->local_fd);
+    return set_control(ch, EPOLL_CTL_ADD, ch->local_fd);
 }
 
 struct cma_channel *channel_create(int *err)

@@ -9,7 +9,9 @@
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -168,6 +170,39 @@ static void test_no_descriptors(void **state)
     assert_int_equal(rdma_accept(e.passive, NULL), 0);
     expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
     end(&e);
+}
+
+/* ---- a library that replaces epoll's calls ---- */
+
+/* This program's epoll_ctl is every library's, as libvma's is in the programs that preload it: it
+ * refuses sets that were made while libvma begins. */
+static bool epoll_is_replaced;
+
+__attribute__((visibility("default"))) int epoll_ctl(int set, int op, int fd,
+                                                     struct epoll_event *event)
+{
+    if (!epoll_is_replaced)
+        return (int)syscall(SYS_epoll_ctl, set, op, fd, event);
+    errno = EBADF;
+    return -1;
+}
+
+static void test_replaced_epoll(void **state)
+{
+    struct ends e;
+    int set = epoll_create1(EPOLL_CLOEXEC);
+
+    epoll_is_replaced = true;
+    assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, STDIN_FILENO, NULL), -1);
+    begin(&e, RDMA_PS_TCP);
+    make_qp(e.active);
+    request(&e, NULL);
+    make_qp(e.passive);
+    assert_int_equal(rdma_accept(e.passive, NULL), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    end(&e);
+    epoll_is_replaced = false;
+    close(set);
 }
 
 /* ---- synchronous ids of datagrams ---- */
@@ -357,6 +392,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_replaced_epoll),
         cmocka_unit_test(test_datagram_endpoints),
         cmocka_unit_test(test_domain_of_endpoints),
         cmocka_unit_test(test_leftover_parameters),
