@@ -45,6 +45,7 @@ enum sqe_flag {
     /* None of these: the only SGE is `sge` of the header, so that one cache line has all. For
      * SENDs, WRITEs and READs that are no datagrams. */
     SQE_SGE_IN_HEADER = 1 << 4,
+    SQE_IP_CSUM = 1 << 5, /* a raw packet's: IBV_SEND_IP_CSUM, which has another value */
     /* None of these: the queue pair's sample_shared tells of this WQE. */
     SQE_TIMED = 1 << 7,
 };
@@ -216,6 +217,7 @@ enum wc_opcode {
 enum wc_flag {
     WC_GRH = 1 << 0,
     WC_WITH_IMM = 1 << 1,
+    WC_IP_CSUM_OK = 1 << 2,
     WC_WITH_INV = 1 << 3,
 };
 

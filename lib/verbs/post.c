@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ibv_post_send and ibv_post_recv. No allocation, no system call unless the worker sleeps. */
+#include <limits.h>
+
 #include "shim.h"
 #include "watch.h"
 
@@ -84,18 +86,28 @@ static int build_address(const struct shim_qp *qp, struct sqe *s, const struct i
     return 0;
 }
 
+unsigned raw_send_flags(const struct shim_qp *qp, unsigned flags)
+{
+    if (qp->ex.qp_base.qp_type != IBV_QPT_RAW_PACKET ||
+        (flags & ~(unsigned)SEND_FLAGS) != IBV_SEND_IP_CSUM)
+        return UINT_MAX;
+    return (flags & SEND_FLAGS) | SQE_IP_CSUM;
+}
+
 /* Writes one WQE. 0 or EINVAL. */
 static int build_send(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
 {
     unsigned traits = (unsigned)wr->opcode < ARRAY_SIZE(op_traits) ? op_traits[wr->opcode] : 0;
+    unsigned flags = wr->send_flags;
     int err;
 
-    if (unlikely(!traits || wr->send_flags & ~(unsigned)SEND_FLAGS ||
-                 (unsigned)wr->num_sge > qp->queue.sq.max_sge))
+    if (unlikely(flags & ~(unsigned)SEND_FLAGS))
+        flags = raw_send_flags(qp, flags);
+    if (unlikely(!traits || flags == UINT_MAX || (unsigned)wr->num_sge > qp->queue.sq.max_sge))
         return EINVAL;
     s->wr_id = wr->wr_id;
     s->opcode = (uint8_t)wr->opcode;
-    s->flags = (uint8_t)wr->send_flags;
+    s->flags = (uint8_t)flags;
     s->reserved = 0;
     s->imm = traits & OP_IMM ? wr->imm_data : traits & OP_INVALIDATE ? wr->invalidate_rkey : 0;
     build_remote(s, wr, traits);

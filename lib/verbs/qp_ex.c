@@ -4,6 +4,8 @@
  * free WQE, and each setter writes what follows the header. wr_complete publishes all WQEs, or none
  * if a call failed. The first error is kept in wr.err and turns the following calls into no-ops.
  */
+#include <limits.h>
+
 #include "later.h"
 #include "shim.h"
 #include "watch.h"
@@ -73,11 +75,14 @@ static bool goes_on(struct shim_qp *qp)
 static struct sqe *begin_wqe(struct ibv_qp_ex *ex, enum sqe_op op)
 {
     struct shim_qp *qp = qp_of_ex(ex);
+    unsigned flags = ex->wr_flags;
     struct sqe *s;
 
     if (unlikely(qp->wr.err))
         return NULL;
-    if (unlikely(ex->wr_flags & ~(unsigned)(WR_FLAGS | SQE_INLINE))) {
+    if (unlikely(flags & ~(unsigned)(WR_FLAGS | SQE_INLINE)))
+        flags = raw_send_flags(qp, flags);
+    if (unlikely(flags == UINT_MAX)) {
         fail_batch(qp, EINVAL);
         return NULL;
     }
@@ -88,7 +93,7 @@ static struct sqe *begin_wqe(struct ibv_qp_ex *ex, enum sqe_op op)
     s = ring_slot(&qp->queue.sq, qp->wr.prod++);
     s->wr_id = ex->wr_id;
     s->opcode = (uint8_t)op;
-    s->flags = (uint8_t)ex->wr_flags & WR_FLAGS;
+    s->flags = (uint8_t)(flags & ~(unsigned)SQE_INLINE);
     s->num_sge = 0;
     s->reserved = 0;
     s->imm = 0;

@@ -81,16 +81,17 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
         .phys_port_cnt = (uint8_t)d->ports,
     };
     if (d->max_wq)
-        attr->device_cap_flags |= IBV_DEVICE_MANAGED_FLOW_STEERING;
+        attr->device_cap_flags |= IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_RAW_IP_CSUM;
     memcpy(attr->fw_ver, d->fw_version, sizeof(d->fw_version));
     return 0;
 }
 
-/* For raw packets. max_wq is 0 if the program may not use them. */
-static void set_rss_caps(struct ibv_device_attr_ex *all, const struct ctl_device *d)
+/* max_wq is 0 if the program may not use them. */
+static void set_raw_caps(struct ibv_device_attr_ex *all, const struct ctl_device *d)
 {
     if (!d->max_wq)
         return;
+    all->raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM;
     all->max_wq_type_rq = d->max_wq;
     all->rss_caps = (struct ibv_rss_caps){
         .supported_qpts = 1 << IBV_QPT_RAW_PACKET,
@@ -141,7 +142,7 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
         return failed(EINVAL);
     ibv_query_device(context, &all.orig_attr);
     set_odp_caps(&all);
-    set_rss_caps(&all, &to_context(context)->info);
+    set_raw_caps(&all, &to_context(context)->info);
     all.device_cap_flags_ex =
         all.orig_attr.device_cap_flags | LATER_DEVICE_FLUSH_GLOBAL | LATER_DEVICE_ATOMIC_WRITE;
     memset(attr, 0, size);

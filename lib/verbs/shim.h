@@ -310,6 +310,9 @@ int shim_attach_counters_point_flow(struct ibv_counters *counters,
 int shim_read_counters(struct ibv_counters *counters, uint64_t *value, uint32_t n, uint32_t flags);
 
 /* ---- post.c ---- */
+/* The flags of a WQE for those of a work request, which have others than any queue pair takes.
+ * UINT_MAX: the queue pair does not take them either. */
+unsigned raw_send_flags(const struct shim_qp *qp, unsigned flags);
 /* Writes a receive WQE. 0 or EINVAL. */
 int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_recv_wr *wr);
 /* Writes receive WQEs and publishes them, under the ring's lock. 0, EINVAL, ENOMEM, or EIO: the

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frame_csum.h"
 #include "frame_peek.h"
 #include "fuzz.h"
 #include "raw_private.h"
@@ -129,6 +130,23 @@ static void check_hash(const union flow_key *k, uint8_t fields)
     free(s);
 }
 
+/* Written checksums are right, and stay so. */
+static void check_sums(const union flow_key *k, uint8_t *frame, uint32_t len)
+{
+    bool was_right = frame_csum_is_right(frame, len), is_right;
+    uint8_t *once = malloc(len + !len);
+
+    REQUIRE(once);
+    frame_csum_write(frame, len);
+    is_right = frame_csum_is_right(frame, len);
+    REQUIRE(is_right || !was_right);
+    REQUIRE(!is_right || (k->headers & FLOW_HAS_IPV4 && k->headers & KEY_HAS_PORTS));
+    memcpy(once, frame, len);
+    frame_csum_write(frame, len);
+    REQUIRE(!memcmp(once, frame, len));
+    free(once);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct flow_keys keys;
@@ -146,6 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_rule(&keys, data[0], data[1], data[2]);
     check_deep_rule(&keys, data[0], data[1]);
     check_hash(&keys.outer, data[3]);
+    check_sums(&keys.outer, frame, (uint32_t)(size - 4));
     REQUIRE(frame_priority(frame, (uint32_t)(size - 4)) < QOS_PRIORITIES);
     free(frame);
     return 0;

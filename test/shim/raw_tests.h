@@ -26,6 +26,10 @@
     X(tunnels_are_matched)                 \
     X(inner_headers_are_matched)           \
     X(inner_rules_refused)                 \
+    /* raw_sums.c */                       \
+    X(checksums)                           \
+    X(checksums_of_new_post_calls)         \
+    X(checksums_of_datagrams_refused)      \
     /* raw_rss.c */                        \
     X(spread_by_toeplitz)                  \
     X(spread_by_xor)                       \

@@ -55,8 +55,9 @@ static int denied(void)
     ud.qp_type = IBV_QPT_UD;
     ud_qp = ibv_create_qp(pd, &ud);
     bad += ibv_query_device_ex(ctx, NULL, &attr) || attr.max_wq_type_rq ||
-           attr.rss_caps.supported_qpts || attr.rss_caps.rx_hash_function ||
-           attr.orig_attr.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING;
+           attr.rss_caps.supported_qpts || attr.rss_caps.rx_hash_function || attr.raw_packet_caps ||
+           attr.orig_attr.device_cap_flags &
+               (IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_RAW_IP_CSUM);
     bad += expect_errno(ibv_create_qp(pd, &qp), EPERM, "queue pair");
     bad += expect_errno(ibv_create_wq(ctx, &wq), EPERM, "work queue");
     bad += expect_errno(ibv_create_rwq_ind_table(ctx, &table), EPERM, "indirection table");

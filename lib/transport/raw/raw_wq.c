@@ -8,6 +8,7 @@
 
 #include "completion.h"
 #include "count.h"
+#include "frame_csum.h"
 #include "id_tables.h"
 #include "late.h"
 #include "raw_private.h"
@@ -331,6 +332,7 @@ static void write_frame(struct engine *e, struct wq *wq, const struct frame *f, 
     c->cqe.wqe = wq->index;
     c->cqe.byte_len = f->len;
     c->cqe.imm = tag;
+    c->cqe.wc_flags = frame_csum_is_right(f->data, f->len) ? WC_IP_CSUM_OK : 0;
     wq->busy = false;
     if (wq->qp) {
         counter_inc(&wq->qp->counters.rx_packets);

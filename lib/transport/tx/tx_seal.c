@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a packet that was built by itself: see tx.h. */
+#include "frame_csum.h"
 #include "frame_peek.h"
 #include "tx.h"
 #include "tx_header.h"
@@ -25,6 +26,8 @@ void tx_seal(struct engine *e, struct tx_job *job)
         priority = job->encap->priority;
     } else {
         f->len = job->bth_len;
+        if (slot_at(&job->qp->req, job->slot)->wqe.h.flags & SQE_IP_CSUM)
+            frame_csum_write(f->data, f->len);
         priority = frame_priority(f->data, f->len);
     }
     tx_count(e, job->qp, priority, 1, f->len);

@@ -131,6 +131,52 @@ static void frames_are_sent_as_they_are(void **state)
                      bytes + 40);
 }
 
+/* UDP in IPv4, as scapy has built it. */
+static const uint8_t built[] = {
+    0x02, 0x00, 0x00, 0x00, 0x00, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x08, 0x00, 0x45,
+    0x00, 0x00, 0x1F, 0x00, 0x07, 0x00, 0x00, 0x40, 0x11, 0x62, 0xBF, 0x0A, 0x01, 0x02, 0x03,
+    0x0A, 0x01, 0x02, 0x04, 0x03, 0xE8, 0x07, 0xD0, 0x00, 0x0B, 0x08, 0xB3, 0x6F, 0x64, 0x64};
+#define HEADER_SUM 24
+#define UDP_SUM    40
+
+static void send_frame(struct fixture *f, const uint8_t *frame, uint8_t flags, struct frame *out)
+{
+    const struct sge sge[2] = {raw_sge(f->k, 50, 0, 31), raw_sge(f->k, 51, 1, sizeof(built) - 31)};
+
+    memcpy(f->k->arena + 50 * RAW_SLOT, frame, 31);
+    memcpy(f->k->arena + 51 * RAW_SLOT + 1, frame + 31, sizeof(built) - 31);
+    post_send(f, &(struct sqe){.opcode = SQE_SEND, .flags = SQE_SIGNALED | flags, .num_sge = 2},
+              sge, sizeof(sge));
+    assert_int_equal(engine_tx(f->k->node[0].engine, out, 1, ++f->k->now), 1);
+    assert_int_equal(out->len, sizeof(built));
+    expect(f, 0, WC_SUCCESS);
+}
+
+/* Checksums are written where they are asked for, and a receiver learns that they are right. */
+static void checksums(void **state)
+{
+    struct fixture *f = *state;
+    struct flow_rule rule = {.type = FLOW_NORMAL, .qp = f->qp->qp};
+    uint8_t without[sizeof(built)], room[RAW_FRAME_MAX];
+    struct frame frame = {.data = room, .room = sizeof(room)};
+
+    memcpy(without, built, sizeof(built));
+    memset(without + HEADER_SUM, 0x55, 2);
+    memset(without + UDP_SUM, 0x55, 2);
+    raw_rules(f->k, &rule, 1);
+    for (unsigned asked = 0; asked < 2; asked++) {
+        struct cqe c;
+
+        send_frame(f, without, asked ? SQE_IP_CSUM : 0, &frame);
+        assert_memory_equal(room, asked ? built : without, sizeof(built));
+        raw_post(f->qp, 60);
+        raw_arrive(f->k, 0, &frame, 1);
+        assert_true(raw_poll(f->cq, &c));
+        assert_int_equal(c.status, WC_SUCCESS);
+        assert_int_equal(c.wc_flags, asked ? WC_IP_CSUM_OK : 0);
+    }
+}
+
 /* A limit counts the bytes of the frames, also of those whose copies are still to be made. */
 static void limited_rate(void **state)
 {
@@ -255,6 +301,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(frames_are_sent_as_they_are),
         CASE_MAPPED(frames_are_sent_as_they_are),
+        CASE(checksums),
+        CASE_MAPPED(checksums),
         CASE(limited_rate),
         CASE_MAPPED(limited_rate),
         CASE(bad_sends),
