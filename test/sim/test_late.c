@@ -162,6 +162,16 @@ static void post_xrc(struct kit_qp *a, const struct kit_mr *from, const struct k
                      0);
 }
 
+/* A request of a that names the SRQ arrives. */
+static void inject(struct late *l, const struct kit_qp *a, struct pkt *p, const struct kit_srq *srq)
+{
+    uint8_t frame[KIT_FRAME_ROOM];
+
+    p->xrc_srqn = srq->number;
+    kit_link_inject(l->t.ab, frame, kit_frame_build(frame, a, p, l->t.ma->bytes));
+    run_for(&l->t, SOON);
+}
+
 /* SENDs to two SRQs in one burst. */
 static void xrc_completions_are_kept(void **state)
 {
@@ -188,6 +198,44 @@ static void xrc_completions_are_kept(void **state)
     completes(cq[0], 10, WC_SUCCESS);
     completes(cq[1], 11, WC_SUCCESS);
     rules_finish(&l.t);
+}
+
+/* A request whose copy finds no room has its WQE. It comes again, and names another SRQ. */
+static void xrc_srq_is_kept(void **state)
+{
+    static const uint8_t ops[] = {OP_SEND_ONLY, OP_WRITE_ONLY_IMM};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(ops); i++) {
+        struct late l = start(NULL);
+        struct kit_cq *cq = kit_cq_create(l.nb, 16);
+        struct kit_srq *srq[2];
+        struct sge sge = kit_sge(l.to, 0, 64);
+        struct kit_qp *a = kit_qp_create(l.na, &(struct kit_qp_config){.type = QPT_XRC_SEND}),
+                      *b = kit_qp_create(l.nb,
+                                         &(struct kit_qp_config){.type = QPT_XRC_RECV, .xrcd = 1});
+        struct pkt p = {.opcode = OPCODE(PKT_XRC, ops[i]),
+                        .pkey = PKEY_DEFAULT,
+                        .ack_req = true,
+                        .dest_qpn = b->qpn,
+                        .reth = {kit_va(l.to, 0), l.to->region.key, 64},
+                        .payload_len = 64};
+
+        kit_connect(a, b, NULL);
+        for (unsigned k = 0; k < 2; k++) {
+            srq[k] = kit_srq_create(l.nb, 4, cq, 1);
+            assert_int_equal(kit_srq_post(srq[k], 10 + k, &sge, 1), 0);
+        }
+        kit_refuse_calls(l.nb, true);
+        inject(&l, a, &p, srq[0]);
+        assert_true(is_suspended(b));
+        kit_refuse_calls(l.nb, false);
+        inject(&l, a, &p, srq[1]);
+        assert_int_equal(state_of(b), QPS_ERR);
+        completes(cq, 10, WC_REM_INV_REQ_ERR);
+        completes_nothing(cq);
+        assert_int_equal(l.to->bytes[0], 0);
+        rules_finish(&l.t);
+    }
 }
 
 /* A datagram to a group is late: it has no SRQ, whatever packet came before it. */
@@ -596,6 +644,7 @@ int main(void)
         cmocka_unit_test(bind_follows_send),
         cmocka_unit_test(invalidate_in_a_late_message),
         cmocka_unit_test(xrc_completions_are_kept),
+        cmocka_unit_test(xrc_srq_is_kept),
         cmocka_unit_test(group_behind_xrc),
         cmocka_unit_test(error_waits),
         cmocka_unit_test(reset_waits),

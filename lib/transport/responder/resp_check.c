@@ -9,11 +9,12 @@
 #include "responder.h"
 #include "srq.h"
 
-/* A14.4: all packets of a SEND name one SRQ. It must still be the one whose WQE is in use: the
- * WQE's completion queue may have been destroyed with another. */
-static bool srq_ok(const struct responder *resp, const struct rx_job *job, uint16_t flags)
+/* A14.4: all packets of a SEND name one SRQ, and so does a request that comes again because its
+ * copy found no room (late.h). It must still be the one whose WQE is in use: the WQE's completion
+ * queue may have been destroyed with another. */
+static bool srq_ok(const struct responder *resp, const struct rx_job *job)
 {
-    return !job->srq || (flags & PF_START) || job->srq->serial == resp->recv_serial;
+    return !job->srq || !resp->recv_busy || job->srq->serial == resp->recv_serial;
 }
 
 static enum fault rkey_check(struct engine *e, struct qp *qp, const struct rx_job *job,
@@ -75,7 +76,7 @@ static enum fault check_send(struct engine *e, struct qp *qp, const struct rx_jo
     struct responder *resp = &qp->resp;
     uint32_t have = flags & PF_START ? 0 : resp->msg_len, len = job->pkt.payload_len;
 
-    if (!resp_order_ok(resp, flags, RESP_SEND) || !srq_ok(resp, job, flags))
+    if (!resp_order_ok(resp, flags, RESP_SEND) || !srq_ok(resp, job))
         return bad_order(qp, job);
     if (!resp_payload_ok(flags, len, qp->mtu) || have >= MESSAGE_MAX)
         return bad_payload(qp, job);
@@ -96,7 +97,7 @@ static enum fault check_write(struct engine *e, struct qp *qp, const struct rx_j
     uint32_t left = flags & PF_START ? p->reth.len : resp->write_left;
     enum fault fault = FAULT_NONE;
 
-    if (!resp_order_ok(resp, flags, RESP_WRITE))
+    if (!resp_order_ok(resp, flags, RESP_WRITE) || ((flags & PF_IMM) && !srq_ok(resp, job)))
         return bad_order(qp, job);
     if (!resp_right_ok(qp, MEM_REMOTE_WRITE))
         return not_allowed(qp, job, MEM_REMOTE_WRITE);
