@@ -42,8 +42,9 @@ void resp_commit_duplicate_ack(struct qp *qp, psn_t p)
 {
     struct responder *resp = &qp->resp;
 
-    if (!resp->ack_pending || resp->syndrome == AETH_ACK_PLAIN)
-        resp_owe_ack(resp, AETH_ACK_PLAIN, p);
+    if (resp->ack_pending && (resp->syndrome != AETH_ACK_PLAIN || psn_before(p, resp->ack_psn)))
+        return;
+    resp_owe_ack(resp, AETH_ACK_PLAIN, p);
 }
 
 /* ---- resources ---- */

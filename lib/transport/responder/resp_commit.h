@@ -71,7 +71,8 @@ void resp_commit_uc(struct qp *qp, psn_t p);
 /* A NAK or RNR NAK for PSN `at` has to be sent; later PSNs are dropped silently until then. */
 void resp_commit_nak(struct engine *e, struct qp *qp, uint8_t syndrome, psn_t at);
 
-/* A duplicate asks for an ACK: one of p has to be sent, unless a NAK is pending. */
+/* A duplicate asks for an ACK: one of p has to be sent, unless a NAK or an ACK of a later request
+ * is pending. */
 void resp_commit_duplicate_ack(struct qp *qp, psn_t p);
 
 /* The pending ACK or NAK is built: *syndrome and *p say what. False: none is pending. */
