@@ -29,7 +29,8 @@ enum drop rx_validate(struct engine *e, struct rx_job *job);
 struct srq *xrc_srq_find(const struct engine *e, const struct qp *qp, uint32_t srqn);
 /* A CNP: of the peer of a controlled queue pair. */
 enum drop rx_validate_cnp(const struct engine *e, const struct rx_job *job);
-/* A packet to a group that no queue pair of the port has joined is dropped. */
+/* A packet to a group that no queue pair of the port has joined is dropped, and one of another
+ * partition. */
 enum drop rx_validate_mcast(const struct engine *e, const struct rx_job *job);
 
 /* ---- rx_mcast.c ---- */

@@ -81,5 +81,7 @@ enum drop rx_validate_mcast(const struct engine *e, const struct rx_job *job)
 {
     if (!(pkt_info(&job->pkt)->flags & PF_DETH) || !gid_is_multicast(&job->view.dgid))
         return DROP_unknown_qpn;
+    if (!pkey_matches(job->pkt.pkey))
+        return DROP_pkey_mismatch;
     return rx_mcast_group(e, &job->view.dgid) ? DROP_NONE : DROP_unknown_qpn;
 }
