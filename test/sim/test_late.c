@@ -543,6 +543,34 @@ static void response_without_a_timer(void **state)
     rules_finish(&l.t);
 }
 
+/* What was built behind a request whose payload is late is not sent either: responses, and the ACK
+ * behind them. The peer has no timer. */
+static void answers_behind_a_request(void **state)
+{
+    struct late l = start(&(struct kit_rc){.timeout = KIT_NO_TIMEOUT});
+    struct sge sge = kit_sge(l.from, 0, 64);
+
+    kit_recv(l.t.a, 5, l.t.ma, 32768, 64);
+    kit_recv(l.t.b, 6, l.t.mb, 32768, 64);
+    kit_hold_calls(l.na, true);
+    kit_post_send(l.t.a, &(struct kit_send){.wr_id = 1, /* found with the first response */
+                                            .op = SQE_SEND,
+                                            .flags = SQE_SIGNALED,
+                                            .sge = &sge,
+                                            .num_sge = 1});
+    kit_do(l.t.b, SQE_READ, 2, l.t.mb, 0, 20 * MTU, l.t.ma, 0);
+    kit_do(l.t.b, SQE_SEND, 3, l.t.mb, 0, 64, NULL, 0);
+    run_for(&l.t, SOON);
+    assert_true(is_suspended(l.t.a));
+    answer(l.na);
+    run_for(&l.t, SOON);
+    completes(l.t.a->send_cq, 1, WC_SUCCESS);
+    completes(l.t.b->send_cq, 2, WC_SUCCESS);
+    completes(l.t.b->send_cq, 3, WC_SUCCESS);
+    assert_memory_equal(l.t.mb->bytes, l.t.ma->bytes, 20 * MTU);
+    rules_finish(&l.t);
+}
+
 /* The NAK of a lost request behind it is sent once more with the response, as no timer asks. */
 static void gap_after_response(void **state)
 {
@@ -655,6 +683,7 @@ int main(void)
         cmocka_unit_test(unreliable_messages_are_sent),
         cmocka_unit_test(without_a_timer),
         cmocka_unit_test(response_without_a_timer),
+        cmocka_unit_test(answers_behind_a_request),
         cmocka_unit_test(gap_after_response),
         cmocka_unit_test(refusal_after_response),
         cmocka_unit_test(a_wrong_key_behind_late_bytes),

@@ -45,6 +45,12 @@ static void note_again(struct late_owner *owner, const struct tx_job *job)
     again->any = true;
 }
 
+void late_note_unsent(const struct tx_job *job)
+{
+    if (job->qp->late && job->is_reply) /* requests go on from what is not acknowledged */
+        note_again(job->qp->late, job);
+}
+
 static void wait_for_room(struct engine *e, struct late_owner *owner)
 {
     if (!owner->waits)

@@ -22,6 +22,10 @@
 /* mem_batch.late: suspends the queue pairs and work queues of a call. */
 void late_begin(void *engine, struct mem_call *call);
 
+/* This tx_job, behind one of its queue pair whose payload did not come, is not sent: if that one is
+ * late this one is built again, too. */
+void late_note_unsent(const struct tx_job *job);
+
 /* The host has no room for the call that the payload of this tx_job needs: it is built again
  * later. False: out of memory. */
 bool late_wait_to_send(struct engine *e, struct tx_job *job);

@@ -9,6 +9,7 @@
 #include "completion.h"
 #include "count.h"
 #include "invariant.h"
+#include "late.h"
 #include "resp_reorder.h"
 #include "responder.h"
 #include "sg.h"
@@ -240,8 +241,12 @@ static unsigned seal_rest(struct engine *e, struct frame *frames)
             any_failed = true;
             tx_failed(e, job);
         }
-        if (job->failed || (any_failed && behind_failed(e, i)))
+        if (job->failed)
             continue;
+        if (any_failed && behind_failed(e, i)) {
+            late_note_unsent(job);
+            continue;
+        }
         tx_seal(e, job);
         if (job->is_reply)
             resp_reply_sealed(e, job);
