@@ -162,12 +162,12 @@ static void post_xrc(struct kit_qp *a, const struct kit_mr *from, const struct k
                      0);
 }
 
-/* A request of a that names the SRQ arrives. */
+/* A request of a arrives, which names the SRQ, if it is one of XRC. */
 static void inject(struct late *l, const struct kit_qp *a, struct pkt *p, const struct kit_srq *srq)
 {
     uint8_t frame[KIT_FRAME_ROOM];
 
-    p->xrc_srqn = srq->number;
+    p->xrc_srqn = srq ? srq->number : 0;
     kit_link_inject(l->t.ab, frame, kit_frame_build(frame, a, p, l->t.ma->bytes));
     run_for(&l->t, SOON);
 }
@@ -543,6 +543,33 @@ static void response_without_a_timer(void **state)
     rules_finish(&l.t);
 }
 
+/* A READ of 2^23 PSNs ago, with that many WRITEs since, is not answered again with a late one: its
+ * key may be gone by now. */
+static void late_response_long_after_another(void **state)
+{
+    struct late l = start(NULL);
+    struct kit_mr *old = kit_mr_create(l.nb, 64, MEM_ALL, KIT_MR_DIRECT);
+    struct responder *resp = &l.t.b->qp->resp;
+    struct pkt p = {.opcode = RC(OP_READ_REQUEST),
+                    .pkey = PKEY_DEFAULT,
+                    .dest_qpn = l.t.b->qpn,
+                    .reth = {kit_va(l.to, 0), l.to->region.key, 64}};
+
+    kit_do(l.t.a, SQE_READ, 1, l.t.ma, 0, 64, old, 0);
+    run_for(&l.t, SOON);
+    completes(l.t.a->send_cq, 1, WC_SUCCESS);
+    kit_mr_deregister(old);
+    p.psn = resp->epsn = psn_add(resp->epsn, (1u << 23) + 10);
+    kit_hold_calls(l.nb, true);
+    inject(&l, l.t.a, &p, NULL);
+    assert_true(is_suspended(l.t.b));
+    answer(l.nb);
+    run_for(&l.t, SOON);
+    assert_int_equal(state_of(l.t.b), QPS_RTS);
+    assert_int_equal(kit_link_count(l.t.ba, RC(OP_READ_RESP_ONLY)), 2);
+    rules_finish(&l.t);
+}
+
 /* What was built behind a request whose payload is late is not sent either: responses, and the ACK
  * behind them. The peer has no timer. */
 static void answers_behind_a_request(void **state)
@@ -683,6 +710,7 @@ int main(void)
         cmocka_unit_test(unreliable_messages_are_sent),
         cmocka_unit_test(without_a_timer),
         cmocka_unit_test(response_without_a_timer),
+        cmocka_unit_test(late_response_long_after_another),
         cmocka_unit_test(answers_behind_a_request),
         cmocka_unit_test(gap_after_response),
         cmocka_unit_test(refusal_after_response),

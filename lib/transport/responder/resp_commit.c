@@ -126,6 +126,8 @@ void resp_repeat_from(struct qp *qp, psn_t p)
 
         if (before < (int32_t)r->packets)
             resp_repeat_reply(resp, r, before > 0 ? (uint32_t)before : 0);
+        if (before >= 0) /* the older ones were sent; some may be 2^23 PSNs ago, or more */
+            break;
     }
     /* The ACK or NAK may have been behind it. */
     if (resp->ack_pending)
