@@ -352,6 +352,8 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     }
     if (mask & QPA_MAX_DEST_RD_ATOMIC)
         resp_resources_set(qp, res, attr->max_dest_rd_atomic);
+    if (to == QPS_SQD && qp->state != QPS_SQD) /* the event is a wish of this transition alone */
+        qp->attr.en_sqd_async_notify = 0;
     take_values(qp, attr, mask);
     if (mask & QPA_TIMEOUT)
         rate_timeout_changed(qp);
