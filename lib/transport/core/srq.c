@@ -29,7 +29,7 @@ struct srq *srq_create(struct srq_table *t, const struct srq_init *init, int *er
     if (!srq)
         return NULL;
     srq->init = *init;
-    srq->serial = ((struct id_table *)t)->inserted;
+    srq->serial = ((struct id_table *)t)->inserted + 1; /* 0: none (resp_store.c) */
     *err = id_table_insert((struct id_table *)t, srq, &srq->number);
     if (*err) {
         free(srq);

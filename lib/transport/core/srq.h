@@ -10,7 +10,7 @@ struct srq {
     uint32_t limit;       /* 0: not armed */
     atomic_flag lock;
     uint32_t number;
-    uint64_t serial; /* no other SRQ of the table ever has the same */
+    uint64_t serial; /* no other SRQ of the table ever has the same, and none has 0 */
     struct srq_table *table;
 };
 
