@@ -65,7 +65,6 @@ static uint8_t *build(struct engine *e, struct qp *qp, struct tx_job *job, struc
 static void build_ack(struct engine *e, struct qp *qp, struct tx_job *job, struct pkt *p)
 {
     p->opcode = OPCODE(qp->service, OP_ACK);
-    p->aeth.msn = qp->resp.msn & PSN_MASK;
     build(e, qp, job, p);
 }
 
@@ -92,12 +91,31 @@ static __attribute__((noinline, cold)) void show_map(struct engine *e, struct qp
         build_ack(e, qp, job, p);
 }
 
+/* In the error state an ACK may be owed behind READs that are not answered any more. It would
+ * acknowledge them, too (9.7.5.1.2): it ends before the first of them. */
+static __attribute__((noinline, cold)) void ack_before_unanswered(const struct responder *resp,
+                                                                  struct pkt *p)
+{
+    for (uint32_t i = resp_pending_span(resp); i > 0; i--) {
+        const struct resp_resource *r = &resp->res[(resp->res_head - i) % resp->res_max];
+
+        if (!r->pending || r->answered)
+            continue;
+        p->psn = psn_prev(r->first);
+        p->aeth.msn = r->msn - 1;
+        return;
+    }
+}
+
 static bool reply_ack(struct engine *e, struct qp *qp, struct tx_job *job)
 {
     struct pkt p = {0};
 
     if (!resp_take_ack(qp, &p.aeth.syndrome, &p.psn))
         return false;
+    p.aeth.msn = qp->resp.msn;
+    if (unlikely(qp->resp.res_pending) && p.aeth.syndrome == AETH_ACK_PLAIN)
+        ack_before_unanswered(&qp->resp, &p);
     if (unlikely(p.aeth.syndrome == (AETH_NAK | NAK_PSN_SEQUENCE)))
         resp_gap_is_told(qp);
     if (unlikely(qp->resp.shows_map))
