@@ -294,7 +294,7 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
         req_reset(qp, psn(qp->attr.sq_psn));
     if (to == QPS_RTR && qp->service == PKT_UD)
         qp->mtu = 128u << max_mtu; /* the path's is the port's */
-    if (to == QPS_RTS || to == QPS_SQD) {
+    if (to != from && (to == QPS_RTS || to == QPS_SQD)) {
         qp->req.window = qp->req.window_max = qp->req.window_full = window(e, qp);
         qp->req.ask_every = qp->req.window / ASKS;
         rate_begin(e, qp);
