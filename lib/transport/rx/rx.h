@@ -81,6 +81,15 @@ static inline void rx_count_qp(struct engine *e, struct qp *qp, unsigned packets
     }
 }
 
+/* A packet of qp has arrived: the first one in RTR is told of. */
+static inline void rx_note_established(struct engine *e, struct qp *qp)
+{
+    if (qp->state != QPS_RTR || qp->comm_est_raised)
+        return;
+    qp->comm_est_raised = true;
+    e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_COMM_EST);
+}
+
 /* qp's packets arrive at the engine that owns it. */
 static inline void rx_arrived_here(struct qp *qp)
 {

@@ -117,10 +117,7 @@ static void deliver(struct engine *e, unsigned i, const struct frame *f)
     rx_completion_room(e);
     rx_note_misplaced(e, qp);
     rx_count_qp(e, qp, 1, job->pkt.payload_len, encap_is_ce(job->view.traffic_class));
-    if (qp->state == QPS_RTR && !qp->comm_est_raised) {
-        qp->comm_est_raised = true;
-        e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_COMM_EST);
-    }
+    rx_note_established(e, qp);
     if (qp->service == PKT_UD)
         hdr_template_follow(&qp->rx_template, e->cfg.port->gids, job->view.gid_index, f->data,
                             f->len);

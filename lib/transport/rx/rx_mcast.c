@@ -157,6 +157,7 @@ void rx_mcast(struct engine *e, unsigned job, const struct frame *f)
         rx_completion_room(e);
         rx->qp = m->qp;
         rx_count_qp(e, m->qp, 1, rx->pkt.payload_len, encap_is_ce(rx->view.traffic_class));
+        rx_note_established(e, m->qp);
         resp_rx_ud(e, m->qp, job);
     }
 }
