@@ -24,7 +24,7 @@
 /* Regions and windows share a table, in which each has a half. */
 #define LIMIT_MR      (LIMIT_KEY / 2)
 #define LIMIT_MW      (LIMIT_KEY / 2)
-#define LIMIT_AH      65536u
+#define LIMIT_AH      (AH_TABLE_SLOTS - 1)
 #define LIMIT_CHANNEL 16384u
 #define LIMIT_CM_ID   131072u
 #define LIMIT_SRQ     (SRQ_TABLE_SLOTS - 1)

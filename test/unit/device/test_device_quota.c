@@ -175,6 +175,49 @@ static void test_queries(void **state)
     session_close(c.session);
 }
 
+/* What the device says that there can be of a kind. */
+static uint64_t most_of(struct client *c, enum quota_kind kind)
+{
+    struct ctl_msg m = {0};
+
+    assert_int_equal(call(c, CTL_QUERY_DEVICE, &m), 0);
+    switch (kind) {
+    case QUOTA_PD:
+        return m.device.max_pd;
+    case QUOTA_CQ:
+        return m.device.max_cq;
+    case QUOTA_SRQ:
+        return m.device.max_srq;
+    case QUOTA_XRCD:
+        return m.device.max_xrcd;
+    case QUOTA_AH:
+        return m.device.max_ah;
+    default:
+        return 0;
+    }
+}
+
+/* An owner has all that the device says, and no more. */
+static void test_as_many_as_are_said(void **state)
+{
+    struct client c;
+    uint64_t most;
+    uint32_t handle;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(makers); i++) {
+        client_open(&c, geteuid());
+        most = most_of(&c, makers[i].kind);
+        if (most)
+            print_message("# %s\n", makers[i].name);
+        while (c.session->account.used[makers[i].kind] < most)
+            assert_int_equal(makers[i].create(&c, &handle), 0);
+        if (most)
+            assert_int_equal(makers[i].create(&c, &handle), -ENOMEM);
+        session_close(c.session);
+        assert_all_returned();
+    }
+}
+
 /* ---- connections ---- */
 
 static void test_connections(void **state)
@@ -373,17 +416,10 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, quota_setup, quota_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_each_kind),
-        T(test_each_user),
-        T(test_group_is_counted_once),
-        T(test_queries),
-        T(test_connections),
-        T(test_descriptors),
-        T(test_owners_can_look),
-        T(test_owner_follows_the_user),
-        T(test_open_refused),
-        T(test_mapped_regions),
-        T(test_remapped_regions),
+        T(test_each_kind),    T(test_each_user),           T(test_group_is_counted_once),
+        T(test_queries),      T(test_as_many_as_are_said), T(test_connections),
+        T(test_descriptors),  T(test_owners_can_look),     T(test_owner_follows_the_user),
+        T(test_open_refused), T(test_mapped_regions),      T(test_remapped_regions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
