@@ -9,7 +9,7 @@
 #include "control/session_state.h"
 
 /* Objects whose events are sent in one turn of the event loop. */
-#define TURN_OBJECTS 64
+#define TURN_OBJECTS 16
 
 /* False: the application has to read older events first. If it has closed its end, the event is
  * dropped. */
@@ -74,6 +74,15 @@ void async_tell(struct session *sn, struct async_wait *w, uint64_t element, uint
         return;
     if (!waits)
         TAILQ_INSERT_TAIL(&sn->late_events, w, link);
+    async_resume(sn);
+}
+
+void async_tell_later(struct session *sn, struct async_wait *w, uint64_t element, uint32_t events)
+{
+    if (!w->events)
+        TAILQ_INSERT_TAIL(&sn->late_events, w, link);
+    w->element = element;
+    w->events |= events;
     async_resume(sn);
 }
 

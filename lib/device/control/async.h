@@ -33,6 +33,8 @@ enum async_port_wait { ASYNC_PORT_DOWN, ASYNC_PORT_UP, ASYNC_PORT_OTHER, ASYNC_P
 
 /* Sends events (bits by enum qp_event) of an object to its application, or lets them wait. */
 void async_tell(struct session *sn, struct async_wait *w, uint64_t element, uint32_t events);
+/* The same, in later turns of the event loop: where many objects have an event at once. */
+void async_tell_later(struct session *sn, struct async_wait *w, uint64_t element, uint32_t events);
 /* Its object ends: the application has no use for them. */
 void async_forget(struct session *sn, struct async_wait *w);
 /* An event of the device's port, to all its applications. */

@@ -296,6 +296,7 @@ bool qp_handles_free_some(struct session *sn, const struct slice *s)
 
 /* ---- events ---- */
 
+/* There may be tens of thousands of handles, and each event is a system call. */
 void qp_handles_tell(struct qp_object *q, uint32_t events)
 {
     struct qp_handle *h;
@@ -303,5 +304,5 @@ void qp_handles_tell(struct qp_object *q, uint32_t events)
     if (!q->left)
         async_tell(q->o.session, &q->wait, qp_uidx(q->dp.qp), events);
     LIST_FOREACH(h, &q->handles, link)
-    async_tell(h->o.session, &h->wait, h->uidx, events);
+    async_tell_later(h->o.session, &h->wait, h->uidx, events);
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "device_app.h"
@@ -363,6 +364,41 @@ static void test_events_reach_all(void **state)
     no_event(&maker);
 }
 
+#define HANDLES 100u
+#define AT_ONCE 16u /* events that a turn of the event loop sends */
+
+static unsigned events_of(struct app *a)
+{
+    struct ctl_async_event e;
+    unsigned n = 0;
+
+    while (recv(a->async_fd, &e, sizeof(e), MSG_DONTWAIT) == sizeof(e))
+        n++;
+    return n;
+}
+
+/* An event of a target with many handles does not keep the control thread from other programs. */
+static void test_events_of_many_handles(void **state)
+{
+    unsigned opened = 0, thirds = 0;
+
+    for (unsigned i = 0; i < HANDLES; i++) {
+        open_target(&opener, domain[1]);
+        open_target(&third, domain[2]);
+    }
+    connect_pair();
+    fail_target();
+    while (event_loop_step(loop, 0)) {
+        unsigned a = events_of(&opener), b = events_of(&third);
+
+        assert_in_range(a + b, 0, AT_ONCE);
+        opened += a;
+        thirds += b;
+    }
+    assert_int_equal(opened, HANDLES);
+    assert_int_equal(thirds, HANDLES);
+}
+
 /* ---- what is charged ---- */
 
 static uint64_t user_has(enum quota_kind kind)
@@ -435,6 +471,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_heir_does_not_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_creator_with_own_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_reach_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_events_of_many_handles, setup, teardown),
         cmocka_unit_test_setup_teardown(test_charges, setup, teardown),
         cmocka_unit_test_setup_teardown(test_quota, setup, teardown),
     };
