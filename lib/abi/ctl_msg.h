@@ -141,7 +141,8 @@ enum ctl_type {
     CTL_CREATE_QP_IN, /* create_qp_in -> create_qp_in (+ fd: see ctl_place): CTL_CREATE_QP, and then
                          CTL_MODIFY_QP without an address vector */
     /* open (join_key): this connection becomes that of the context with this key, whose process has
-       ended. -EAGAIN: that process still has it; -EACCES: there is none, or it is another user's */
+       ended. -EAGAIN: that process still has it, or ask again; -EACCES: there is none, or it is
+       another user's */
     CTL_INHERIT,
     CTL_FAULT, /* fault -> fault; -EPERM: for root and the daemon's user alone */
     /* open_qp -> open_qp: another handle of an XRC target queue pair, which ends with its last one.

@@ -7,6 +7,7 @@
 
 #include "control/join.h"
 #include "control/session_state.h"
+#include "objects/freeze_credit.h"
 #include "objects/pd_mr.h"
 
 int ctx_inherit(struct session *sn, struct ctl_call *call)
@@ -19,6 +20,9 @@ int ctx_inherit(struct session *sn, struct ctl_call *call)
     if (!left || left->peer.uid != sn->peer.uid || left->peer.gid != sn->peer.gid)
         return -EACCES;
     if (!left->is_left)
+        return -EAGAIN;
+    /* mrs_move_space stops all workers, for longer the more regions there are. */
+    if (sn->away.state == AWAY_NOT && !freeze_credit_stop(sn->rnic, sn->peer.uid))
         return -EAGAIN;
     err = ctx_open_space(sn);
     if (!err)

@@ -12,12 +12,15 @@
 struct freeze_user {
     LIST_ENTRY(freeze_user) link;
     uid_t uid;
-    ns_t credit, credited; /* what there was, and when */
+    int64_t credit; /* what there was; below 0: a debt */
+    ns_t credited;  /* and when */
 };
 
-static ns_t credit_now(const struct freeze_user *u, ns_t now)
+#define FULL ((int64_t)CREDIT_MAX)
+
+static int64_t credit_now(const struct freeze_user *u, ns_t now)
 {
-    return min_of(u->credit + (now - u->credited) / CREDIT_RATE, (ns_t)CREDIT_MAX);
+    return min_of(u->credit + (int64_t)((now - u->credited) / CREDIT_RATE), FULL);
 }
 
 /* The user's record, up to date. NULL: out of memory. Records that are complete again are freed. */
@@ -32,13 +35,13 @@ static struct freeze_user *user_of(struct rnic *r, uid_t uid)
         u->credited = now;
         if (u->uid == uid) {
             found = u;
-        } else if (u->credit == CREDIT_MAX) {
+        } else if (u->credit == FULL) {
             LIST_REMOVE(u, link);
             free(u);
         }
     }
     if (!found && (found = calloc(1, sizeof(*found)))) {
-        *found = (struct freeze_user){.uid = uid, .credit = CREDIT_MAX, .credited = now};
+        *found = (struct freeze_user){.uid = uid, .credit = FULL, .credited = now};
         LIST_INSERT_HEAD(&r->freeze_users, found, link);
     }
     return found;
@@ -47,12 +50,12 @@ static struct freeze_user *user_of(struct rnic *r, uid_t uid)
 ns_t freeze_credit_take(struct rnic *r, uid_t uid)
 {
     struct freeze_user *u = user_of(r, uid);
-    ns_t time = u ? min_of(u->credit / 4, (ns_t)FREEZE_MAX) : 0;
+    int64_t time = u ? min_of(u->credit / 4, (int64_t)FREEZE_MAX) : 0;
 
-    if (time < NS_PER_MS)
+    if (time < (int64_t)NS_PER_MS)
         return 0;
     u->credit -= time;
-    return time;
+    return (ns_t)time;
 }
 
 void freeze_credit_return(struct rnic *r, uid_t uid, ns_t unused)
@@ -60,16 +63,16 @@ void freeze_credit_return(struct rnic *r, uid_t uid, ns_t unused)
     struct freeze_user *u = user_of(r, uid);
 
     if (u)
-        u->credit = min_of(u->credit + unused, (ns_t)CREDIT_MAX);
+        u->credit = min_of(u->credit + (int64_t)unused, FULL);
 }
 
 bool freeze_credit_stop(struct rnic *r, uid_t uid)
 {
     struct freeze_user *u = user_of(r, uid);
 
-    if (!u || u->credit < STOP_COST)
+    if (!u || u->credit < (int64_t)STOP_COST)
         return false;
-    u->credit -= STOP_COST;
+    u->credit -= (int64_t)STOP_COST;
     return true;
 }
 
@@ -78,7 +81,7 @@ void freeze_credit_pay(struct rnic *r, uid_t uid, ns_t time)
     struct freeze_user *u = time > STOP_COST ? user_of(r, uid) : NULL;
 
     if (u)
-        u->credit -= min_of(u->credit, time - STOP_COST);
+        u->credit = max_of(u->credit - (int64_t)(time - STOP_COST), -FULL);
 }
 
 void freeze_credit_fini(struct rnic *r)

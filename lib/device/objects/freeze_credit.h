@@ -24,8 +24,9 @@ ns_t freeze_credit_take(struct rnic *r, uid_t uid);
 void freeze_credit_return(struct rnic *r, uid_t uid, ns_t unused);
 /* Takes the usual cost of a call that stops all workers. False: there is no credit for it. */
 bool freeze_credit_stop(struct rnic *r, uid_t uid);
-/* The call has worked for this time while they stood still: takes what is above the usual cost, or
- * the rest of the credit. */
+/* The call has worked for this time while they stood still: takes what is above the usual cost.
+ * What exceeds the credit, by CREDIT_MAX at most, is a debt: until time has paid it, no call stops
+ * workers. */
 void freeze_credit_pay(struct rnic *r, uid_t uid, ns_t time);
 /* Frees all records. */
 void freeze_credit_fini(struct rnic *r);

@@ -134,12 +134,14 @@ struct move_call {
     struct session *sn;
     void *space;
     const struct mem_backend *copy;
+    ns_t took; /* out */
 };
 
 static void move_now(struct worker *w, void *arg)
 {
-    const struct move_call *call = arg;
+    struct move_call *call = arg;
     struct session *sn = call->sn;
+    ns_t start = sn->rnic->config.clock();
     struct object *o;
 
     TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
@@ -152,12 +154,13 @@ static void move_now(struct worker *w, void *arg)
     }
     for (unsigned i = 0; i < sn->device->parts; i++)
         sn->ctx[i].space = call->space;
+    call->took = sn->rnic->config.clock() - start;
 }
 
 void mrs_move_space(struct session *sn, void *space, const struct mem_backend *copy)
 {
     struct freeze_call unmap = {.sn = sn, .unmap = true};
-    struct move_call move = {sn, space, copy};
+    struct move_call move = {.sn = sn, .space = space, .copy = copy};
     struct object *o;
 
     mrs_end_freeze(sn);
@@ -166,6 +169,7 @@ void mrs_move_space(struct session *sn, void *space, const struct mem_backend *c
         mr_heat_stop(container_of(o, struct mr, o));
     device_call_all(sn->device, freeze_now, &unmap);
     device_call_all(sn->device, move_now, &move);
+    freeze_credit_pay(sn->rnic, sn->peer.uid, unmap.took + move.took);
     unmap_all(sn);
 }
 

@@ -87,7 +87,8 @@ int mrs_freeze(struct session *sn, struct ctl_call *call);
 /* Ends a freeze, if there is one. */
 void mrs_end_freeze(struct session *sn);
 int mrs_thaw(struct session *sn, struct ctl_call *call);
-/* From now on the session's regions are copied, and reached by this space. */
+/* From now on the session's regions are copied, and reached by this space. The time for which that
+ * stops the workers is taken from the user's credit. */
 void mrs_move_space(struct session *sn, void *space, const struct mem_backend *copy);
 int mr_remap(struct session *sn, struct ctl_call *call);
 int uffd_get(struct session *sn, struct ctl_call *call);

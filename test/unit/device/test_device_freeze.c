@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "control/inherit.h"
 #include "device_kit.h"
 #include "device_private.h"
 #include "objects/freeze_credit.h"
@@ -186,11 +188,63 @@ static void test_freezes_of_a_user(void **state)
     session_close(other);
 }
 
+/* A child goes on with the session's context, whose process has ended. */
+static int inherit(struct session *left)
+{
+    struct session *child =
+        session_create(rnic, &(struct ucred){.pid = getpid(), .uid = left->peer.uid});
+    struct ctl_msg m = {0};
+    int status;
+
+    left->is_left = true;
+    memcpy(m.open.join_key, left->join_key, sizeof(m.open.join_key));
+    status = call(child, CTL_INHERIT, &m);
+    if (!status)
+        session_inherit(left, child);
+    session_close(child);
+    return status;
+}
+
+static unsigned inherits(struct session *c)
+{
+    unsigned n = 0;
+
+    while (n < 2 * CREDIT_MAX / STOP_COST && !inherit(c))
+        n++;
+    return n;
+}
+
+/* A program that forks again and again, and whose parents end, has no more of the workers' time. */
+static void test_inheriting_takes_credit(void **state)
+{
+    struct session *c;
+
+    rnic->config.clock = test_clock;
+    test_step = 0;
+    c = open_session_of(1000);
+    assert_int_equal(inherits(c), CREDIT_MAX / STOP_COST);
+    assert_int_equal(inherit(c), -EAGAIN);
+    test_time += 3 * CREDIT_RATE * STOP_COST;
+    assert_int_equal(inherits(c), 3);
+    /* Work that takes long costs what it takes, also more than there is. */
+    test_time += CREDIT_RATE * STOP_COST;
+    test_step = 50 * NS_PER_MS;
+    assert_int_equal(inherit(c), 0);
+    test_step = 0;
+    assert_int_equal(inherit(c), -EAGAIN);
+    test_time += CREDIT_RATE * 10 * NS_PER_MS;
+    assert_int_equal(inherit(c), -EAGAIN);
+    test_time += CREDIT_RATE * CREDIT_MAX;
+    assert_in_range(inherits(c), 1, CREDIT_MAX / STOP_COST - 100);
+    session_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_freezes_of_a_user, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unmapping_takes_credit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_inheriting_takes_credit, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("device_freeze", tests, NULL, NULL);
