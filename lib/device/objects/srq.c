@@ -173,6 +173,14 @@ static int resize_srq(struct srq_object *s, uint32_t max_wr, struct ctl_call *ca
     return 0;
 }
 
+/* The limit that is armed afterwards must be one that the queue can be above. */
+static bool has_valid_limit(const struct srq_object *s, const struct ctl_modify_srq *rq)
+{
+    uint32_t limit = rq->mask & CTL_SRQ_LIMIT ? rq->limit : srq_limit(s->srq);
+
+    return limit <= (rq->mask & CTL_SRQ_MAX_WR ? rq->max_wr : s->layout.max_wr);
+}
+
 int srq_object_modify(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_modify_srq *rq = &call->request->modify_srq;
@@ -182,8 +190,7 @@ int srq_object_modify(struct session *sn, struct ctl_call *call)
 
     if (!s || (rq->mask & ~(uint32_t)(CTL_SRQ_MAX_WR | CTL_SRQ_LIMIT)))
         return -EINVAL;
-    if ((rq->mask & CTL_SRQ_LIMIT) &&
-        rq->limit > (rq->mask & CTL_SRQ_MAX_WR ? rq->max_wr : s->layout.max_wr))
+    if (!has_valid_limit(s, rq))
         return -EINVAL;
     if (rq->mask & CTL_SRQ_MAX_WR)
         err = resize_srq(s, rq->max_wr, call, &slab_gone);

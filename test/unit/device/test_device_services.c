@@ -241,6 +241,24 @@ static void test_srq_resize(void **state)
     assert_true(event_of(&a, QP_EVENT_SRQ_LIMIT_REACHED, 815));
 }
 
+/* A queue is not made smaller than its limit: it would be below it with every WQE posted. */
+static void test_srq_resize_below_limit(void **state)
+{
+    struct app_srq srq;
+
+    assert_int_equal(app_srq(&a, &srq, 32, 0, NULL), 0);
+    for (uint64_t i = 0; i < 8; i++)
+        app_srq_recv(&srq, i, 4096, 256);
+    assert_int_equal(app_srq_modify(&srq, CTL_SRQ_LIMIT, 0, 8), 0);
+    assert_int_equal(app_srq_modify(&srq, CTL_SRQ_MAX_WR, 7, 0), -EINVAL);
+    assert_int_equal(srq.layout.max_wr, 32);
+    assert_int_equal(app_srq_modify(&srq, CTL_SRQ_MAX_WR, 8, 0), 0);
+    assert_int_equal(srq.layout.max_wr, 8);
+    assert_int_equal(app_srq_modify(&srq, CTL_SRQ_MAX_WR, 64, 0), 0);
+    assert_int_equal(app_srq_modify(&srq, CTL_SRQ_LIMIT, 0, 0), 0);
+    assert_int_equal(app_srq_modify(&srq, CTL_SRQ_MAX_WR, 8, 0), 0);
+}
+
 /* An invalid index harms only its own application: its queue pair fails, and the ring is not read,
  * not even by a resize. */
 static void test_srq_index_out_of_range(void **state)
@@ -943,6 +961,7 @@ int main(void)
         T(test_srq_limit_event),
         T(test_srq_empty_drops_datagrams),
         T(test_srq_resize),
+        T(test_srq_resize_below_limit),
         T(test_srq_index_out_of_range),
         T(test_last_wqe_reached),
         T(test_reads_are_charged),
