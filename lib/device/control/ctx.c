@@ -208,7 +208,7 @@ int ctx_open(struct session *sn, struct ctl_call *call)
     return ctx_open_device(sn, call, call->request->open.device);
 }
 
-static void close_space(struct session *sn)
+void ctx_forget_space(struct session *sn)
 {
     take_space(sn);
     if (!sn->space)
@@ -242,5 +242,5 @@ void ctx_close(struct session *sn)
     if (sn->async_fd >= 0)
         close(sn->async_fd);
     sn->async_fd = -1;
-    close_space(sn);
+    ctx_forget_space(sn);
 }

@@ -312,12 +312,25 @@ void session_post_failed(struct session *sn, const struct ctl_msg *request, int 
     cm_post_failed(sn, request, status);
 }
 
+/* The request failed before it took what its errand has found, as an object that it names has ended
+ * in the meantime. The next request must not take it. */
+static void forget_errand(struct session *sn)
+{
+    sn->away.state = AWAY_NOT;
+    if (sn->device)
+        mr_forget_reach(sn);
+    else
+        ctx_forget_space(sn);
+}
+
 void session_dispatch(struct session *sn, struct ctl_call *call)
 {
     call->reply = *call->request;
     call->reply.version = CTL_VERSION;
     call->out_fds = 0;
     call->reply.status = dispatch(sn, call);
+    if (call->reply.status != -EINPROGRESS && sn->away.state == AWAY_DONE)
+        forget_errand(sn);
     /* A call that failed passes no descriptors on. */
     while (call->reply.status && call->out_fds)
         close(call->out_fd[--call->out_fds]);

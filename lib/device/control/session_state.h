@@ -123,5 +123,7 @@ int ctx_open_device(struct session *sn, struct ctl_call *call, uint32_t index);
 void ctx_close(struct session *sn);
 /* Finds the memory of the session's process. 0, -EINPROGRESS (session_errand), or another one. */
 int ctx_open_space(struct session *sn);
+/* No request takes what that has found; the session has no device. */
+void ctx_forget_space(struct session *sn);
 
 #endif

@@ -151,6 +151,18 @@ void mr_unmap(struct session *sn, void *mapping, struct mem_region *region, uint
     errands_post(sn->rnic->errands, &sn->peer, &d->e);
 }
 
+void mr_forget_reach(struct session *sn)
+{
+    struct mr_reach *r = &sn->reach;
+
+    if (r->mapping)
+        mr_unmap(sn, r->mapping, &r->region, r->pieces);
+    else if (r->pieces)
+        quota_uncharge(&sn->account, &r->cost);
+    r->mapping = NULL;
+    r->pieces = 0;
+}
+
 /* The application cannot rearrange memory that other processes share, or whose backing is unknown.
  */
 static void update_movable(struct mr *mr)
@@ -414,8 +426,9 @@ int mr_deregister(struct session *sn, struct ctl_call *call)
 
 bool mr_free_some(struct session *sn, const struct slice *s)
 {
-    if (sn->reach.mapping) /* of a request that was not answered */
-        mr_unmap(sn, sn->reach.mapping, &sn->reach.region, sn->reach.pieces);
-    sn->reach.mapping = NULL;
+    if (sn->away.state == AWAY_DONE) { /* for a request that was not answered */
+        sn->away.state = AWAY_NOT;
+        mr_forget_reach(sn);
+    }
     return object_free_batches(sn, OBJ_MR, s, mr_unpublish, mr_free);
 }

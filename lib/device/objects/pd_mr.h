@@ -76,6 +76,8 @@ void mr_set_why(struct mr *mr, uint32_t why);
  */
 int mr_reach(struct session *sn, struct mem_region *r, const struct ctl_call *call,
              const struct ctl_mr_piece *piece, unsigned n, void **mapping);
+/* No request takes what the errand of mr_reach has found. */
+void mr_forget_reach(struct session *sn);
 /* Notes that the region is mapped, or with NULL that it is copied. */
 void mr_set_mapping(struct mr *mr, void *mapping);
 /* Frees a mapping that no worker uses any more, and clears r->direct. */

@@ -2,9 +2,11 @@
 /* Sessions that join another one and import its objects: who may, and how long what is imported
  * lasts. And those that inherit one. */
 #include <errno.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "control/errand.h"
 #include "control/inherit.h"
 #include "device_kit.h"
 #include "device_private.h"
@@ -367,24 +369,75 @@ static void heir_has_the_regions(void **state)
     assert_int_equal(kit_call_handle(owner, CTL_DEREG_MR, reg.handle), 0);
 }
 
+/* Registers a page of the file, or more of it than there is; where it is mapped, an errand does it,
+ * and the answer is -EINPROGRESS. */
+static int register_file(struct session *sn, struct ctl_msg *m, int fd, bool again)
+{
+    struct ctl_call k = {.in_fd = &fd, .in_fds = 1, .again = again};
+    int status = kit_call(sn, CTL_REG_MR, m, &k, false);
+
+    if (!status)
+        *m = k.reply;
+    return status;
+}
+
+static int register_file_to_end(struct session *sn, struct ctl_msg *m, int fd, bool again)
+{
+    int status;
+
+    while ((status = register_file(sn, m, fd, again)) == -EINPROGRESS) {
+        again = true;
+        event_loop_step(loop, 100);
+    }
+    return status;
+}
+
+/* The imported domain of a region ends while the region is being mapped: the guest does not want it
+ * any more, and the owner deallocates its own. The mapping is not the next region's, which is
+ * longer. */
+static void domain_ends_while_memory_is_mapped(void **state)
+{
+    struct ctl_msg one = {.reg_mr = {.access = READ_WRITE, .addr = KIT_BASE, .length = 4096}}, more;
+    int fd = memfd_create("kit", MFD_CLOEXEC), err;
+    struct ctl_import i;
+
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    more = one;
+    more.reg_mr.pd = alloc_pd(guest);
+    more.reg_mr.flags = CTL_MR_FD;
+    more.reg_mr.length = 64 << 20;
+    assert_int_equal(import(guest, CTL_IMPORT_PD, pd, 0, &i), 0);
+    one.reg_mr.pd = i.handle;
+    mr = register_in(guest, i.handle).handle;
+    assert_int_equal(unimport(guest, CTL_IMPORT_PD, i.handle), 0);
+    assert_int_equal(kit_destroy_handle(guest, CTL_DEREG_MR, mr), 0);
+    rnic->errands = errands_create(loop, &err);
+    one.reg_mr.flags = CTL_MR_FD;
+    assert_int_equal(register_file(guest, &one, fd, false), -EINPROGRESS);
+    assert_int_equal(kit_call_handle(owner, CTL_DEALLOC_PD, pd), -EBUSY); /* its own region */
+    while (session_busy(guest))
+        event_loop_step(loop, 100);
+    assert_int_equal(register_file(guest, &one, fd, true), -EINVAL);
+    assert_int_equal(guest->account.used[QUOTA_MAPPED], 0);
+    assert_int_equal(register_file_to_end(guest, &more, fd, false), 0);
+    assert_int_equal(more.reg_mr.mapped, 0);
+    assert_int_equal(guest->account.used[QUOTA_MAPPED], 0);
+    close(fd);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(only_with_the_key),
-        T(segment_does_not_decide),
-        T(only_of_the_joined_session),
-        T(domain_is_the_same),
-        T(region_has_its_keys),
-        T(domain_stays_while_it_is_imported),
-        T(device_memory_is_the_same),
-        T(guest_leaves_nothing),
-        T(guest_leaves_windows_unbound),
-        T(guests_of_guests),
-        T(only_what_was_left),
-        T(only_of_the_same_user),
-        T(heir_has_the_regions),
+        T(only_with_the_key),          T(segment_does_not_decide),
+        T(only_of_the_joined_session), T(domain_is_the_same),
+        T(region_has_its_keys),        T(domain_stays_while_it_is_imported),
+        T(device_memory_is_the_same),  T(domain_ends_while_memory_is_mapped),
+        T(guest_leaves_nothing),       T(guest_leaves_windows_unbound),
+        T(guests_of_guests),           T(only_what_was_left),
+        T(only_of_the_same_user),      T(heir_has_the_regions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
