@@ -161,15 +161,13 @@ void mrs_move_space(struct session *sn, void *space, const struct mem_backend *c
 {
     struct freeze_call unmap = {.sn = sn, .unmap = true};
     struct move_call move = {.sn = sn, .space = space, .copy = copy};
-    struct object *o;
 
     mrs_end_freeze(sn);
-    /* The lists of hot regions are the space's. */
-    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link)
-        mr_heat_stop(container_of(o, struct mr, o));
     device_call_all(sn->device, freeze_now, &unmap);
     device_call_all(sn->device, move_now, &move);
     freeze_credit_pay(sn->rnic, sn->peer.uid, unmap.took + move.took);
+    /* The list is the old space's, in which workers report no regions any more. */
+    mrs_take_hot(sn);
     unmap_all(sn);
 }
 

@@ -26,7 +26,7 @@ void mrs_report_heat(struct session *sn)
 }
 
 /* The order does not matter. */
-static void take_reported(struct session *sn)
+void mrs_take_hot(struct session *sn)
 {
     struct mem_heat *h = heat_of(sn);
     struct mem_region *r = h ? mem_heat_take(h) : NULL;
@@ -52,7 +52,7 @@ static void unlist_hot(struct mr *mr)
 void mr_heat_stop(struct mr *mr)
 {
     if (atomic_load_explicit(&mr->region.heat.listed, memory_order_relaxed))
-        take_reported(mr->o.session);
+        mrs_take_hot(mr->o.session);
     unlist_hot(mr);
 }
 
@@ -74,7 +74,7 @@ int mrs_hot(struct session *sn, struct ctl_call *call)
     struct mr *mr;
 
     *hot = (struct ctl_hot){0};
-    take_reported(sn);
+    mrs_take_hot(sn);
     while (hot->count < CTL_HOT_MAX && (mr = LIST_FIRST(&sn->hot_mrs))) {
         unlist_hot(mr);
         if (!mr->mapping)

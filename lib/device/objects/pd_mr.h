@@ -101,6 +101,8 @@ int mrs_hot(struct session *sn, struct ctl_call *call);
 /* Lets workers announce hot regions in the context segment; the session's segment and space exist.
  */
 void mrs_report_heat(struct session *sn);
+/* Takes the regions that are hot from the list of the session's space, for mrs_hot. */
+void mrs_take_hot(struct session *sn);
 /* Counts from now on, if the region is copied for a reason that may change. */
 void mr_heat_start(struct mr *mr);
 /* Before the region ends, when no worker knows it. */

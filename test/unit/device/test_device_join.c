@@ -369,6 +369,36 @@ static void heir_has_the_regions(void **state)
     assert_int_equal(kit_call_handle(owner, CTL_DEREG_MR, reg.handle), 0);
 }
 
+static void use(struct session *sn, uint32_t key, unsigned times)
+{
+    struct mem_io io = {.mr = mr_lookup(&rnic->device[0]->mrs, key)};
+
+    for (unsigned i = 0; i < times; i++)
+        mem_heat_note(kit_provider.heat(sn->space), &io, 1);
+}
+
+/* A region became hot, and the parent ended before it asked: the child is told. */
+static void heir_has_the_hot_regions(void **state)
+{
+    struct ctl_msg m = {.reg_mr = {.pd = pd,
+                                   .access = READ_WRITE,
+                                   .addr = KIT_BASE,
+                                   .length = 64,
+                                   .why = CTL_MR_COLD,
+                                   .uidx = 77}};
+
+    assert_int_equal(call(owner, CTL_REG_MR, &m), 0);
+    use(owner, m.reg_mr.lkey, 1000);
+    set_forked(owner);
+    assert_true(session_leave(owner) >= 0);
+    assert_int_equal(inherit(guest, key_of(owner)), 0);
+    session_inherit(owner, guest);
+    use(owner, m.reg_mr.lkey, 1000);
+    assert_int_equal(call(owner, CTL_HOT_MRS, &m), 0);
+    assert_int_equal(m.hot.count, 1);
+    assert_int_equal(m.hot.uidx[0], 77);
+}
+
 /* Registers a page of the file, or more of it than there is; where it is mapped, an errand does it,
  * and the answer is -EINPROGRESS. */
 static int register_file(struct session *sn, struct ctl_msg *m, int fd, bool again)
@@ -438,6 +468,7 @@ int main(void)
         T(guest_leaves_nothing),       T(guest_leaves_windows_unbound),
         T(guests_of_guests),           T(only_what_was_left),
         T(only_of_the_same_user),      T(heir_has_the_regions),
+        T(heir_has_the_hot_regions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
