@@ -432,7 +432,7 @@ void engine_qp_query(const struct qp *qp, struct qp_attr *attr)
 {
     *attr = qp->attr;
     attr->state = attr->cur_state = qp->state;
-    attr->sq_draining = qp->state == QPS_SQD && qp->req.tail != qp->req.send;
+    attr->sq_draining = qp->state == QPS_SQD && !qp->req.drained;
     if (qp->state >= QPS_RTR && qp->state != QPS_ERR) {
         attr->rq_psn = qp->resp.epsn.v;
         attr->sq_psn = qp->req.next_psn.v;
