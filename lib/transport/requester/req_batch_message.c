@@ -37,11 +37,11 @@ static void header_make(struct engine *e, const struct qp *qp, uint64_t shape,
     };
     uint32_t len = MESSAGE_LEN(shape), op = MESSAGE_OP(shape);
     uint8_t opcode = OPCODE(qp->service, kinds[op]);
+    bool solicited = (shape & MESSAGE_SOLICITED) && op_takes_receive((uint8_t)op);
 
-    tx_header_make(
-        e, &qp->encap, qp->dest_qpn, &h->tx,
-        bth_first_word(opcode, shape & MESSAGE_SOLICITED ? BTH_SOLICITED : 0, pkt_pad(len)),
-        (uint32_t)pkt_len(opcode, len));
+    tx_header_make(e, &qp->encap, qp->dest_qpn, &h->tx,
+                   bth_first_word(opcode, solicited ? BTH_SOLICITED : 0, pkt_pad(len)),
+                   (uint32_t)pkt_len(opcode, len));
     h->ask = qp_is_reliable(qp) ? BTH_ACK_REQ : 0;
     h->shape = shape;
     h->in_memory = len && !(shape & MESSAGE_INLINE);

@@ -25,15 +25,9 @@ void req_take_credit(struct requester *req, uint8_t value)
         req->credit_end = oldest(req) + credits_of(value);
 }
 
-static bool takes_receive(uint8_t sqe_op)
-{
-    return sqe_op == SQE_SEND || sqe_op == SQE_SEND_IMM || sqe_op == SQE_SEND_INV ||
-           sqe_op == SQE_WRITE_IMM;
-}
-
 bool req_credit_allows(const struct requester *req, const struct send_slot *s)
 {
-    if (!takes_receive(s->wqe.h.opcode) || !psn_eq(req->next_psn, req->max_psn))
+    if (!op_takes_receive(s->wqe.h.opcode) || !psn_eq(req->next_psn, req->max_psn))
         return true;
     if (!req->pkt)
         return psn_eq(req->next_psn, req->una);

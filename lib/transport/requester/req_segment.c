@@ -36,7 +36,7 @@ static void fill_packet(const struct qp *qp, const struct send_slot *s, struct p
     p->ack_req = qp_is_reliable(qp) &&
                  (req_asks_for_ack(&qp->req, qp->req.next_psn, qp->req.ack_asked_psn, flags) ||
                   unlikely(!qp->req.pkt && req_is_beyond_credit(&qp->req)));
-    p->solicited = (flags & PF_END) && (w->flags & SQE_SOLICITED);
+    p->solicited = (flags & PF_END) && (w->flags & SQE_SOLICITED) && op_takes_receive(w->opcode);
     p->payload_len = flags & PF_PAYLOAD ? min_of(s->len - off, qp->mtu) : 0;
     if (flags & PF_IMM)
         p->imm = __builtin_bswap32(w->imm);

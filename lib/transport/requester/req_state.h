@@ -186,6 +186,13 @@ static inline bool op_is_atomic(uint8_t sqe_op)
     return sqe_op == SQE_CMP_SWP || sqe_op == SQE_FETCH_ADD;
 }
 
+/* A receive WQE of the peer. */
+static inline bool op_takes_receive(uint8_t sqe_op)
+{
+    return sqe_op == SQE_SEND || sqe_op == SQE_SEND_IMM || sqe_op == SQE_SEND_INV ||
+           sqe_op == SQE_WRITE_IMM;
+}
+
 static inline bool op_is_read_or_atomic(uint8_t sqe_op)
 {
     return sqe_op == SQE_READ || op_is_atomic(sqe_op) || sqe_op == SQE_FLUSH ||
