@@ -307,6 +307,25 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
     }
 }
 
+/* What is out is waited for as long as the new timeout says, from now on. Without one nothing is
+ * known about single packets (sack_is_agreed). */
+static void timeout_changed(struct engine *e, struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+
+    rate_timeout_changed(qp);
+    if (!qp_can_request(qp) || req->rnr_wait || psn_eq(req->una, req->max_psn))
+        return;
+    timer_disarm(&qp->timer);
+    if (req->sack && !qp->ack_timeout) {
+        req_send_again(e, qp);
+        return;
+    }
+    req_end_probes(e, qp);
+    req_arm_timer(e, qp);
+    engine_tx_ready(e, qp);
+}
+
 bool engine_qp_stop(struct engine *e, struct qp *qp)
 {
     if (qp_owner_engine(qp) != e || !qp_has_late(qp))
@@ -356,7 +375,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
         qp->attr.en_sqd_async_notify = 0;
     take_values(qp, attr, mask);
     if (mask & QPA_TIMEOUT)
-        rate_timeout_changed(qp);
+        timeout_changed(e, qp);
     if (mask & QPA_STATE)
         enter_state(e, qp, to, max_mtu);
     share_set_class(e, qp);
