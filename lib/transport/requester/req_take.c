@@ -65,12 +65,14 @@ static bool take_slot(struct engine *e, struct qp *qp)
     return true;
 }
 
-/* 9.7.2, 9.7.7.1: fence, outstanding READs and atomics. */
+/* 9.7.2, 9.7.7.1: fence, outstanding READs and atomics. What was sent before none was allowed any
+ * more is sent again, one at a time. */
 static bool may_start(const struct qp *qp, const struct send_slot *s)
 {
     if ((s->wqe.h.flags & SQE_FENCE) && qp->req.rd_outstanding)
         return false;
-    return !op_is_read_or_atomic(s->wqe.h.opcode) || req_reads_allowed(qp);
+    return !op_is_read_or_atomic(s->wqe.h.opcode) || req_reads_allowed(qp) ||
+           (s->started && !qp->req.rd_outstanding);
 }
 
 /* Whether the slot at the sending position may go on; takes a WQE into it first if need be. */
