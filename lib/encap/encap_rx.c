@@ -15,7 +15,6 @@ static enum drop rx_ethernet(struct encap_view *v, struct unparsed *r, uint16_t 
                              const struct encap_port *port)
 {
     v->vlan_tci = VLAN_NONE;
-    v->traffic_class = 0;
     if (r->len < ETH_LEN)
         return DROP_truncated;
     memcpy(v->dmac, r->p, 6);
@@ -207,8 +206,8 @@ static enum drop rx_destination(struct encap_view *v, const struct encap_port *p
     return DROP_NONE;
 }
 
-enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
-                   const struct encap_port *port)
+static enum drop rx_frame(struct encap_view *v, const uint8_t *frame, size_t len,
+                          const struct encap_port *port)
 {
     struct unparsed r = {frame, len};
     uint16_t ethertype;
@@ -230,6 +229,44 @@ enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
         return DROP_not_roce;
     }
     return unlikely(drop) ? drop : rx_destination(v, port);
+}
+
+/* Tag and traffic class of a frame that is dropped, wherever parsing ended: counters file it by
+ * them. */
+static __attribute__((cold)) void rx_priority(struct encap_view *v, const uint8_t *frame,
+                                              size_t len)
+{
+    size_t l3 = ETH_LEN;
+    uint16_t ethertype;
+
+    v->vlan_tci = VLAN_NONE;
+    v->traffic_class = 0;
+    if (len < ETH_LEN)
+        return;
+    ethertype = get_be16(frame + 12);
+    if (ethertype == ETHERTYPE_VLAN) {
+        if (len < ETH_LEN + VLAN_LEN)
+            return;
+        v->vlan_tci = get_be16(frame + ETH_LEN);
+        ethertype = get_be16(frame + ETH_LEN + 2);
+        l3 += VLAN_LEN;
+    }
+    if (len < l3 + 2)
+        return;
+    if (ethertype == ETHERTYPE_IPV4)
+        v->traffic_class = frame[l3 + 1];
+    else if (ethertype == ETHERTYPE_IPV6 || ethertype == ROCE_ETHERTYPE)
+        v->traffic_class = (uint8_t)(get_be16(frame + l3) >> 4);
+}
+
+enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
+                   const struct encap_port *port)
+{
+    enum drop drop = rx_frame(v, frame, len, port);
+
+    if (unlikely(drop))
+        rx_priority(v, frame, len);
+    return drop;
 }
 
 bool encap_is_roce(const uint8_t *frame, size_t len)

@@ -201,7 +201,45 @@ static void test_priority_of_any_frame(void **state)
     assert_int_equal(qos_frame_priority(v.vlan_tci, v.traffic_class), 5);
     s.bytes[0] ^= 2;
     assert_int_equal(encap_rx(&v, s.bytes, s.len, &port), DROP_not_our_mac);
-    assert_int_equal(qos_frame_priority(v.vlan_tci, v.traffic_class), 0);
+    assert_int_equal(qos_frame_priority(v.vlan_tci, v.traffic_class), 5);
+}
+
+/* Of a frame without a tag the traffic class counts, of other protocols too, and as soon as it is
+ * there. */
+static void test_traffic_class_of_any_frame(void **state)
+{
+    static const struct {
+        const char *from, *to;
+        uint8_t type;
+        unsigned protocol_off; /* 0: RoCEv1 has no other protocol */
+    } cases[] = {
+        {"10.0.0.2", "10.0.0.1", GID_TYPE_ROCE_V2, 14 + 9},
+        {"fd00::2", "fd00::1", GID_TYPE_ROCE_V2, 14 + 6},
+        {"fd00::2", "fd00::1", GID_TYPE_ROCE_V1, 0},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct address_vector av = to_us(cases[i].from, cases[i].to, cases[i].type);
+        struct encap_view v;
+        struct sample s;
+
+        av.traffic_class = 0x68;
+        s = make(&av);
+        for (size_t len = 0; len < s.len; len++) {
+            memset(&v, 0xA5, sizeof(v));
+            assert_int_equal(encap_rx(&v, s.bytes, len, &port), DROP_truncated);
+            assert_int_equal(v.vlan_tci, VLAN_NONE);
+            assert_int_equal(v.traffic_class, len < 16 ? 0 : 0x68);
+        }
+        if (cases[i].protocol_off) {
+            s.bytes[cases[i].protocol_off] = 6 /* TCP */;
+            assert_int_equal(encap_rx(&v, s.bytes, s.len, &port), DROP_not_roce);
+            assert_int_equal(v.traffic_class, 0x68);
+        }
+        s.bytes[0] ^= 2;
+        assert_int_equal(encap_rx(&v, s.bytes, s.len, &port), DROP_not_our_mac);
+        assert_int_equal(v.traffic_class, 0x68);
+    }
 }
 
 /* The bytes of an IPv4 frame, with a header checksum computed elsewhere. */
@@ -646,6 +684,7 @@ int main(void)
         cmocka_unit_test(test_not_roce),
         cmocka_unit_test(test_every_vlan_and_version),
         cmocka_unit_test(test_priority_of_any_frame),
+        cmocka_unit_test(test_traffic_class_of_any_frame),
         cmocka_unit_test(test_reserved_vlan_id),
         cmocka_unit_test(test_bad_ip_header),
         cmocka_unit_test(test_ipv4_mapped_in_ipv6),
