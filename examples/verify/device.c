@@ -99,6 +99,7 @@ static int choose_gid(struct session *s)
 static bool open_port(struct session *s)
 {
     static const union ibv_gid none;
+    struct ibv_gid_entry entry;
 
     if (ibv_query_device(s->ctx, &s->device) || ibv_query_port(s->ctx, s->port_num, &s->port)) {
         fprintf(stderr, "verify: the port cannot be queried: %s\n", strerror(errno));
@@ -115,6 +116,8 @@ static bool open_port(struct session *s)
         fprintf(stderr, "verify: there is no GID with index %d\n", s->opt.gid_index);
         return false;
     }
+    s->is_roce_v1 = !ibv_query_gid_ex(s->ctx, s->port_num, s->opt.gid_index, &entry, 0) &&
+                    entry.gid_type == IBV_GID_TYPE_ROCE_V1;
     s->is_rxe = s->device.vendor_id == RXE_VENDOR;
     s->rd_atomic = s->device.max_qp_rd_atom < RD_ATOMIC ? s->device.max_qp_rd_atom : RD_ATOMIC;
     s->mtu = 128u << s->port.active_mtu;

@@ -109,12 +109,12 @@ static enum outcome prepare(struct session *s, struct turn *turn)
     return tell_target(s, &where);
 }
 
-/* The packet's IP header is where a GRH would be; of IPv4 in the last 20 bytes. */
+/* Of RoCEv2 the packet's IP header is where a GRH would be; of IPv4 in the last 20 bytes. */
 static enum outcome check_grh(struct session *s, const uint8_t *grh)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
-    if (memcmp(s->gid.raw, mapped, sizeof(mapped))) {
+    if (s->is_roce_v1 || memcmp(s->gid.raw, mapped, sizeof(mapped))) {
         if (grh[0] >> 4 != 6 || memcmp(grh + 8, s->peer_gid.raw, 16) ||
             memcmp(grh + 24, s->gid.raw, 16))
             return fail(s, "the GRH is not an IPv6 header from the peer to us");

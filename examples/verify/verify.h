@@ -86,7 +86,8 @@ struct session {
     struct ibv_port_attr port;
     uint8_t port_num;
     union ibv_gid gid, peer_gid;
-    uint32_t mtu; /* bytes, agreed */
+    bool is_roce_v1; /* gid is */
+    uint32_t mtu;    /* bytes, agreed */
     char why[256];
     char note[64];     /* the report's remark on a test that passed */
     uint8_t rd_atomic; /* READs and atomics at a time, agreed */

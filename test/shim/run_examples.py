@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import run_rss
 import uroce_kit as kit
 
-IPV4, IPV6 = 0, 1  # GID indices of the loopback device
+IPV4, IPV6, IPV4_OF_V1 = 0, 1, 2  # GID indices of the loopback device
 SMALL = ("hello_rc", "hello_ud_multicast", "rss_server")
 NO_NAME = "x" * 64  # no label of a name is that long, and no server is asked for it
 
@@ -189,7 +189,7 @@ class Examples:
 
 def rows(examples, quick):
     sweeps = [(IPV4, 4096, 1)] if quick else [(IPV4, 4096, 2), (IPV4, 256, 1), (IPV4, 1024, 1), (IPV6, 512, 1),
-                                              (IPV6, 2048, 1)]
+                                              (IPV6, 2048, 1), (IPV4_OF_V1, 1024, 1)]
     for gid, mtu, rounds in sweeps:
         options = ["-g", str(gid), "-m", str(mtu), "-n", str(rounds), "--seed", str(mtu)]
         yield "verify " + " ".join(options), lambda options=options: examples.verify(*options)
