@@ -253,13 +253,20 @@ static bool must_look(const struct worker *w, ns_t now)
                                   (w->look_at_all || since >= ASK_BUSY));
 }
 
+/* The other worker writes no eventfd for the wake-up that it took, perhaps after the doorbell was
+ * served: the wake-up is armed again, before the look as in may_cool. */
 static void look_at_cold(struct worker *w, ns_t now)
 {
     atomic_store(&w->bells_forwarded, false);
     w->looked = now;
-    for (unsigned i = w->hot; i < w->contexts; i++)
-        if (doorbell_pending(w->ctx[i]->doorbells))
+    for (unsigned i = w->hot; i < w->contexts; i++) {
+        struct doorbells *db = w->ctx[i]->doorbells;
+
+        if (!atomic_load(&db->worker_armed))
+            atomic_store(&db->worker_armed, 1);
+        if (doorbell_pending(db))
             heat(w, w->ctx[i]);
+    }
     w->look_at_all = true;
 }
 

@@ -478,6 +478,29 @@ static void test_forwarded_doorbells(void **state)
     end();
 }
 
+/* Another worker has set the bits, and finds the wake-up armed only when the context was served,
+ * and is cold again: nothing is to be served, and the application's next doorbell is not missed. */
+static void test_forwarded_late(void **state)
+{
+    struct worker_ctx *ctx;
+
+    begin();
+    cool_all();
+    w->looked = now;
+    ctx = a_cold_one();
+    assert_true(atomic_exchange(&ctx->doorbells->worker_armed, 0));
+    atomic_store(&w->bells_forwarded, true);
+    now += 50 * NS_PER_US;
+    worker_serve_contexts(w, false, now);
+    assert_int_equal(is_armed(ctx), is_cold(ctx));
+    ring(ctx);
+    for (unsigned passes = 0; !is_served(ctx, false); passes++) {
+        assert_true(passes < 60);
+        now += NS_PER_US;
+    }
+    end();
+}
+
 /* What was rung before the wake-up was armed is not left to the wake-up. */
 static void test_rung_just_before(void **state)
 {
@@ -524,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_woken_from_a_sleep),
         cmocka_unit_test(test_asked_before_a_sleep),
         cmocka_unit_test(test_forwarded_doorbells),
+        cmocka_unit_test(test_forwarded_late),
         cmocka_unit_test(test_without_a_write),
         cmocka_unit_test(test_timer_while_awake),
         cmocka_unit_test(test_few_are_left),
