@@ -56,6 +56,13 @@ class Examples:
             for row in results:
                 require(row["result"] == "passed" and row["messages"] > 0, f"{row}")
 
+    def no_size(self):
+        """What sends nothing is skipped: datagrams longer than a packet, and windows on no bytes."""
+        for size, name in (("4097", "ud_send"), ("0", "rc_mw2_write")):
+            for text in kit.run_pair(self.daemon, [self.program("verify"), "--json", "-s", size, "--only", name]):
+                row, = json.loads(text)
+                require(row["result"] == "skipped" and "none of the sizes" in row["why"], f"{row}")
+
     def statuses(self):
         """What faults do is the same at both ends and in every run."""
         outputs = []
@@ -201,6 +208,7 @@ def rows(examples, quick):
     if quick:
         return
     yield "hello_rc: the client first", examples.hello_rc_early
+    yield "verify: sizes that suit no message", examples.no_size
     yield "verify --statuses: the same at both ends, twice", examples.statuses
     for lie in LIES:
         yield f"verify notices a lie about {lie[0]}", lambda lie=lie: examples.notices(*lie)
