@@ -126,7 +126,7 @@ static inline void encap_template_redirect(struct encap_template *t, const uint8
 /**
  * Have the frames of a flow say that the network may mark them: ECT(0) (RFC 3168, 5; A17.9.1).
  *
- * @param t  The flow's headers, as encap_template_make() made them.
+ * @param t  The flow's headers, as encap_template_make() made them, of RoCEv2.
  */
 void encap_template_set_ect(struct encap_template *t);
 
@@ -172,6 +172,18 @@ static inline void encap_packet_set_sport(uint8_t *bth, uint16_t port)
 static inline bool encap_is_ce(uint8_t traffic_class)
 {
     return (traffic_class & 3) == 3;
+}
+
+/**
+ * Tell whether the network marked a received packet. The traffic class of a GRH has no mark: on
+ * their way such packets are Ethernet alone (A16).
+ *
+ * @param v  The packet, as encap_rx() accepted it.
+ * @return  True when it did.
+ */
+static inline bool encap_is_marked(const struct encap_view *v)
+{
+    return v->l3_kind != ICRC_GRH && encap_is_ce(v->traffic_class);
 }
 
 /**

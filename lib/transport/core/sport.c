@@ -33,7 +33,7 @@ int sport_set_path(struct engine *e, struct qp *qp, const struct address_vector 
     rc = encap_template_make(&encap, &path);
     if (rc)
         return rc;
-    if (e->cfg.congestion.ect && qp_is_reliable(qp))
+    if (e->cfg.congestion.ect && qp_is_reliable(qp) && encap_template_has_udp(&encap))
         encap_template_set_ect(&encap);
     qp->av = path;
     qp->encap = encap;

@@ -116,7 +116,7 @@ static void deliver(struct engine *e, unsigned i, const struct frame *f)
     counter_inc(&e->counters.rx_delivered);
     rx_completion_room(e);
     rx_note_misplaced(e, qp);
-    rx_count_qp(e, qp, 1, job->pkt.payload_len, encap_is_ce(job->view.traffic_class));
+    rx_count_qp(e, qp, 1, job->pkt.payload_len, encap_is_marked(&job->view));
     rx_note_established(e, qp);
     if (qp->service == PKT_UD)
         hdr_template_follow(&qp->rx_template, e->cfg.port->gids, job->view.gid_index, f->data,

@@ -156,7 +156,7 @@ void rx_mcast(struct engine *e, unsigned job, const struct frame *f)
             rx_flush(e);
         rx_completion_room(e);
         rx->qp = m->qp;
-        rx_count_qp(e, m->qp, 1, rx->pkt.payload_len, encap_is_ce(rx->view.traffic_class));
+        rx_count_qp(e, m->qp, 1, rx->pkt.payload_len, encap_is_marked(&rx->view));
         rx_note_established(e, m->qp);
         resp_rx_ud(e, m->qp, job);
     }

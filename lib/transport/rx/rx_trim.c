@@ -19,7 +19,7 @@ static void act_on_loss(struct engine *e, struct rx_job *job)
 {
     struct qp *qp = job->qp;
 
-    if (encap_is_ce(job->view.traffic_class)) {
+    if (encap_is_marked(&job->view)) {
         counter_inc(&qp->counters.np_ecn_marked_roce_packets);
         cnp_note_marks(e, qp);
     }
