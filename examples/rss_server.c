@@ -167,9 +167,19 @@ static struct ibv_flow *take_udp(struct ibv_qp *qp, uint16_t port)
     return flow;
 }
 
+/* The rule says nothing of VLANs, so frames may have tags, between the addresses and the type. */
+static const uint8_t *find_ip(const uint8_t *frame)
+{
+    const uint8_t *type = frame + 12;
+
+    while ((type[0] == 0x81 && type[1] == 0x00) || (type[0] == 0x88 && type[1] == 0xa8))
+        type += 4;
+    return type + 2;
+}
+
 static void print_packet(unsigned queue, const uint8_t *frame, uint32_t bytes)
 {
-    const uint8_t *ip = frame + 14, *udp = ip + (ip[0] & 15) * 4;
+    const uint8_t *ip = find_ip(frame), *udp = ip + (ip[0] & 15) * 4;
     char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN];
 
     inet_ntop(AF_INET, ip + 12, from, sizeof(from));

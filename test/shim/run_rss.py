@@ -61,10 +61,16 @@ def flows(chance, destination):
             for _ in range(PACKETS)]
 
 
+def tagged(data):
+    """In VLAN 5, with a priority."""
+    return data[:12] + b"\x81\0\x60\x05" + data[12:]
+
+
 def traffic(chance, destination, mac):
-    """The flows that are for the server, and all frames: among them some that are not."""
+    """The flows that are for the server, and all frames: among them some that are not. Every third has a tag."""
     wanted = flows(chance, destination)
     frames = [frame(flow, mac) for flow in wanted]
+    frames[::3] = map(tagged, frames[::3])
     for i in range(OTHERS):
         flow = (f"192.0.2.{i}", 5000 + i, destination, PORT + 1 + i)
         other = frame(flow, mac) if i % 2 else frame((*flow[:3], PORT), mac, protocol=6)
@@ -73,6 +79,8 @@ def traffic(chance, destination, mac):
 
 
 def is_wanted(data):
+    if data[12:14] == b"\x81\0":
+        data = data[:12] + data[16:]
     return data[23] == 17 and data[36:38] == struct.pack(">H", PORT)
 
 
