@@ -269,16 +269,19 @@ static void attr_to_ctl(struct qp_attr *to, const struct ibv_qp_attr *from, int 
         to->rate_limit = from->rate_limit;
 }
 
-static void attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from)
+static void attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from, int mask)
 {
-    *to = (struct ibv_qp_attr){.qp_state = from->state,
-                               .cur_qp_state = from->cur_state,
-                               .dest_qp_num = from->dest_qpn,
-                               .qp_access_flags = from->access_flags,
-                               .sq_draining = from->sq_draining,
-                               .rate_limit = from->rate_limit};
-    COPY_QP_ATTR(to, from);
-    ah_attr_from_ctl(&to->ah_attr, &from->ah);
+    struct ibv_qp_attr all = {.qp_state = from->state,
+                              .cur_qp_state = from->cur_state,
+                              .dest_qp_num = from->dest_qpn,
+                              .qp_access_flags = from->access_flags,
+                              .sq_draining = from->sq_draining};
+
+    COPY_QP_ATTR(&all, from);
+    ah_attr_from_ctl(&all.ah_attr, &from->ah);
+    memcpy(to, &all, offsetof(struct ibv_qp_attr, rate_limit));
+    if (mask & IBV_QP_RATE_LIMIT) /* older programs have no room for it */
+        to->rate_limit = from->rate_limit;
 }
 
 /* Programs set all attributes on both halves of an XRC pair. Those of the half that a queue pair
@@ -415,8 +418,8 @@ int shim_modify_qp_rate_limit(struct ibv_qp *base, struct ibv_qp_rate_limit_attr
     return shim_call(base->context, CTL_MODIFY_QP, &m);
 }
 
-/* The daemon returns all attributes; the mask says which ones the caller needs, and whether the
- * library is to remember the state. */
+/* The daemon returns all attributes, and the caller gets all but the rate limit, which it has to
+ * ask for. The mask also says whether the library is to remember the state. */
 EXPORT int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
                         struct ibv_qp_init_attr *init)
 {
@@ -426,7 +429,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 
     if (err)
         return err;
-    attr_from_ctl(attr, &m.query_qp.attr);
+    attr_from_ctl(attr, &m.query_qp.attr, mask);
     attr->cap = qp->cap;
     if (mask & IBV_QP_STATE)
         base->state = attr->qp_state;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "unit.h"
+#include "verbs_arguments.h"
 #include "verbs_ece.h"
 #include "verbs_entropy.h"
 #include "verbs_events.h"
@@ -642,6 +643,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(policies_that_are_refused),
         cmocka_unit_test(ports_by_libmlx5),
         cmocka_unit_test(policy_of_the_environment),
+        cmocka_unit_test(queries_fit_older_programs),
     };
 
     if (argc > 1 && !strcmp(argv[1], "end-of-the-daemon"))

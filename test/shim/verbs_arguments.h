@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of test_verbs: the structures that programs pass, and what calls leave in them. */
+#ifndef UROCE_TEST_VERBS_ARGUMENTS_H
+#define UROCE_TEST_VERBS_ARGUMENTS_H
+
+void queries_fit_older_programs(void **state);
+
+#endif
