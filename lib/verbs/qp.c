@@ -132,19 +132,45 @@ static bool is_supported(const struct ibv_qp_init_attr_ex *attr)
            !(attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags);
 }
 
+/* The program may use its structure again: here is a copy of what it says, the rest is 0. Older
+ * programs' structures end early, so what the mask does not name is not read. */
+static struct ibv_qp_init_attr_ex read_attr(const struct ibv_qp_init_attr_ex *from)
+{
+    struct ibv_qp_init_attr_ex to = {.qp_context = from->qp_context,
+                                     .send_cq = from->send_cq,
+                                     .recv_cq = from->recv_cq,
+                                     .srq = from->srq,
+                                     .cap = from->cap,
+                                     .qp_type = from->qp_type,
+                                     .sq_sig_all = from->sq_sig_all,
+                                     .comp_mask = from->comp_mask};
+
+    if (from->comp_mask & IBV_QP_INIT_ATTR_PD)
+        to.pd = from->pd;
+    if (from->comp_mask & IBV_QP_INIT_ATTR_XRCD)
+        to.xrcd = from->xrcd;
+    if (from->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
+        to.create_flags = from->create_flags;
+    if (from->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE)
+        to.rwq_ind_tbl = from->rwq_ind_tbl;
+    if (from->comp_mask & IBV_QP_INIT_ATTR_RX_HASH)
+        to.rx_hash_conf = from->rx_hash_conf;
+    if (from->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+        to.send_ops_flags = from->send_ops_flags;
+    return to;
+}
+
 /*
  * Clears the attributes that a type does not use: an XRC receive side has only its domain, a send
  * side no receive queue. -EINVAL: an attribute that it needs is missing.
  */
 static int normalise_attr(struct ibv_qp_init_attr_ex *attr)
 {
-    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
-        attr->pd = NULL;
     if (attr->qp_type == IBV_QPT_XRC_RECV) {
         attr->pd = NULL;
         attr->send_cq = attr->recv_cq = NULL;
         attr->srq = NULL;
-        return (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) && attr->xrcd ? 0 : -EINVAL;
+        return attr->xrcd ? 0 : -EINVAL;
     }
     if (attr->qp_type == IBV_QPT_XRC_SEND) {
         attr->recv_cq = NULL;
@@ -168,30 +194,33 @@ static struct shim_qp *alloc_qp(void)
     return qp;
 }
 
-static struct ibv_qp *create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+/* Of *from, the capabilities become those of the queue pair. */
+static struct ibv_qp *create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *from,
                                 struct ctl_create_qp_in *r)
 {
+    struct ibv_qp_init_attr_ex attr = read_attr(from);
     struct shim_qp *qp;
     int err;
 
-    if (!is_supported(attr))
+    if (!is_supported(&attr))
         return refuse(-EOPNOTSUPP);
-    err = normalise_attr(attr);
+    err = normalise_attr(&attr);
     if (err)
         return refuse(err);
     qp = alloc_qp();
     if (!qp)
         return NULL;
-    err = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
-              ? -qp_ex_init(qp, attr->qp_type, attr->send_ops_flags)
+    err = attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+              ? -qp_ex_init(qp, attr.qp_type, attr.send_ops_flags)
               : 0;
     if (!err)
-        err = request_qp(qp, context, attr, r);
+        err = request_qp(qp, context, &attr, r);
     if (err) {
         free(qp);
         return refuse(err);
     }
-    init_base(qp, context, attr);
+    from->cap = attr.cap;
+    init_base(qp, context, &attr);
     client_qp_publish(&qp->queue);
     return &qp->ex.qp_base;
 }

@@ -644,6 +644,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ports_by_libmlx5),
         cmocka_unit_test(policy_of_the_environment),
         cmocka_unit_test(queries_fit_older_programs),
+        cmocka_unit_test(creation_keeps_the_arguments),
     };
 
     if (argc > 1 && !strcmp(argv[1], "end-of-the-daemon"))

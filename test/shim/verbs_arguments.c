@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_arguments.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -28,5 +29,48 @@ void queries_fit_older_programs(void **state)
         assert_int_equal(u.byte[i], 0xA5);
     assert_int_equal(ibv_query_qp(p.a.qp, &u.attr, IBV_QP_RATE_LIMIT, &init), 0);
     assert_int_equal(u.attr.rate_limit, 0);
+    pair_close(&p);
+}
+
+/* ---- structures that programs use again ---- */
+
+static struct ibv_xrcd *open_domain(struct pair *p)
+{
+    struct ibv_xrcd_init_attr attr = {.comp_mask =
+                                          IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+                                      .fd = -1,
+                                      .oflags = O_CREAT};
+    struct ibv_xrcd *xrcd = ibv_open_xrcd(p->ctx, &attr);
+
+    assert_non_null(xrcd);
+    return xrcd;
+}
+
+/* Both halves of XRC and another queue pair, by one structure. Of it, only the capabilities are
+ * the library's to change. */
+void creation_keeps_the_arguments(void **state)
+{
+    static const enum ibv_qp_type type[] = {IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, IBV_QPT_RC};
+    struct ibv_qp_init_attr_ex attr, before;
+    struct ibv_qp *qp;
+    struct pair p;
+
+    pair_open(&p);
+    attr = (struct ibv_qp_init_attr_ex){.send_cq = p.cq,
+                                        .recv_cq = p.cq,
+                                        .cap = {4, 4, 1, 1, 0},
+                                        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD,
+                                        .pd = p.pd,
+                                        .xrcd = open_domain(&p)};
+    for (unsigned i = 0; i < sizeof(type) / sizeof(type[0]); i++) {
+        attr.qp_type = type[i];
+        before = attr;
+        qp = ibv_create_qp_ex(p.ctx, &attr);
+        assert_non_null(qp);
+        before.cap = attr.cap;
+        assert_memory_equal(&attr, &before, sizeof(attr));
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+    assert_int_equal(ibv_close_xrcd(attr.xrcd), 0);
     pair_close(&p);
 }

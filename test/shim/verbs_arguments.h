@@ -4,5 +4,6 @@
 #define UROCE_TEST_VERBS_ARGUMENTS_H
 
 void queries_fit_older_programs(void **state);
+void creation_keeps_the_arguments(void **state);
 
 #endif
