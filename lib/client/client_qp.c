@@ -73,8 +73,10 @@ int client_qp_create(struct client *c, struct client_qp *qp, const struct client
     if (r->modify_status > 0 || r->modify_status < -CTL_ERRNO_MAX)
         r->modify_status = -EIO;
     use_segment(qp, is, piece.base);
-    if (is->type == QPT_XRC_RECV)
-        qp->sq.size = qp->rq.size = 0;
+    if (is->type == QPT_XRC_RECV || !is->caps.max_send_wr)
+        qp->sq.size = 0;
+    if (is->type == QPT_XRC_RECV || !is->caps.max_recv_wr)
+        qp->rq.size = 0;
     qp->qpn = is->qpn;
     qp->max_inline = is->caps.max_inline_data;
     qp->db_slot = is->db_slot;

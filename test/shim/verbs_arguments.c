@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_arguments.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
@@ -72,5 +73,52 @@ void creation_keeps_the_arguments(void **state)
         assert_int_equal(ibv_destroy_qp(qp), 0);
     }
     assert_int_equal(ibv_close_xrcd(attr.xrcd), 0);
+    pair_close(&p);
+}
+
+/* ---- queues that a queue pair does not have ---- */
+
+static int post_empty_receive(struct ibv_qp *qp)
+{
+    struct ibv_recv_wr wr = {.wr_id = 1}, *bad = NULL;
+    int err = ibv_post_recv(qp, &wr, &bad);
+
+    assert_ptr_equal(bad, err ? &wr : NULL);
+    return err;
+}
+
+/* Also without SGEs: there would never be a completion. */
+void receives_go_to_the_shared_queue(void **state)
+{
+    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_qp_init_attr_ex attr;
+    struct ibv_srq *srq;
+    struct ibv_qp *qp;
+    struct pair p;
+
+    pair_open(&p);
+    srq = ibv_create_srq(p.pd, &shared);
+    assert_non_null(srq);
+    attr = (struct ibv_qp_init_attr_ex){.send_cq = p.cq,
+                                        .recv_cq = p.cq,
+                                        .srq = srq,
+                                        .cap = {4, 4, 1, 1, 0},
+                                        .qp_type = IBV_QPT_RC,
+                                        .comp_mask = IBV_QP_INIT_ATTR_PD,
+                                        .pd = p.pd};
+    qp = ibv_create_qp_ex(p.ctx, &attr);
+    assert_non_null(qp);
+    connect_qp(qp, p.b.qp->qp_num);
+    assert_int_equal(post_empty_receive(qp), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    attr.qp_type = IBV_QPT_XRC_SEND;
+    attr.pd = p.pd;
+    qp = ibv_create_qp_ex(p.ctx, &attr);
+    assert_non_null(qp);
+    connect_qp(qp, p.b.qp->qp_num);
+    assert_int_equal(post_empty_receive(qp), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(post_empty_receive(p.a.qp), 0);
     pair_close(&p);
 }
