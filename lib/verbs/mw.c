@@ -6,7 +6,7 @@
 
 struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
-    struct ibv_mw *mw = calloc(1, sizeof(*mw));
+    struct shim_mw *mw = calloc(1, sizeof(*mw));
     struct ctl_msg m = {.alloc_mw = {.pd = pd->handle, .type = type}};
     int err;
 
@@ -17,12 +17,12 @@ struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
         free(mw);
         return refuse(-err);
     }
-    *mw = (struct ibv_mw){.context = pd->context,
-                          .pd = pd,
-                          .rkey = m.alloc_mw.rkey,
-                          .handle = m.alloc_mw.handle,
-                          .type = type};
-    return mw;
+    mw->base = (struct ibv_mw){.context = pd->context,
+                               .pd = pd,
+                               .rkey = m.alloc_mw.rkey,
+                               .handle = m.alloc_mw.handle,
+                               .type = type};
+    return &mw->base;
 }
 
 int shim_dealloc_mw(struct ibv_mw *mw)
@@ -31,7 +31,7 @@ int shim_dealloc_mw(struct ibv_mw *mw)
     int err = shim_call(mw->context, CTL_DEALLOC_MW, &m);
 
     if (is_destroyed(err))
-        free(mw);
+        free(to_mw(mw));
     return err;
 }
 

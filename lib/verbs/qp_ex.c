@@ -42,6 +42,19 @@ static void wr_start(struct ibv_qp_ex *ex)
         qp->wr.err = EINVAL;
 }
 
+/* The windows that the batch binds keep their new keys, or have the old ones again. */
+static __attribute__((cold, noinline)) void end_binds(struct shim_qp *qp, bool posted)
+{
+    struct shim_mw *mw;
+
+    while ((mw = qp->wr.bound)) {
+        qp->wr.bound = mw->next;
+        mw->in_batch = false;
+        if (!posted)
+            mw->base.rkey = mw->key_before;
+    }
+}
+
 static int wr_complete(struct ibv_qp_ex *ex)
 {
     struct shim_qp *qp = qp_of_ex(ex);
@@ -53,12 +66,15 @@ static int wr_complete(struct ibv_qp_ex *ex)
         ring_publish(&qp->queue.sq, qp->wr.prod);
         client_qp_doorbell(&qp->queue);
     }
+    if (unlikely(qp->wr.bound))
+        end_binds(qp, !err);
     spin_unlock(&qp->queue.sq.lock);
     return failed(err);
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
+    end_binds(qp_of_ex(ex), false);
     spin_unlock(&qp_of_ex(ex)->queue.sq.lock);
 }
 
@@ -232,13 +248,22 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
         append_inline(qp_of_ex(ex), list[i].addr, list[i].length);
 }
 
-static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *base, uint32_t rkey,
                        const struct ibv_mw_bind_info *info)
 {
     struct sqe *s = begin_wqe(ex, SQE_BIND_MW);
+    struct shim_qp *qp = qp_of_ex(ex);
+    struct shim_mw *mw = to_mw(base);
 
-    if (likely(s != NULL))
-        build_bind(s, mw, rkey, info);
+    if (unlikely(!s))
+        return;
+    if (!mw->in_batch) {
+        mw->in_batch = true;
+        mw->key_before = base->rkey;
+        mw->next = qp->wr.bound;
+        qp->wr.bound = mw;
+    }
+    build_bind(s, base, rkey, info);
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)

@@ -70,6 +70,7 @@ struct wr_builder {
     struct sqe *wqe; /* NULL: none, or the batch has failed */
     uint32_t prod;
     int err;
+    struct shim_mw *bound; /* windows that the batch binds */
 };
 
 /* struct ibv_qp_ex as newer headers have it: Debian 12's ends before wr_flush. */
@@ -116,6 +117,14 @@ struct shim_dm {
     struct client_dm memory;
 };
 
+struct shim_mw {
+    struct ibv_mw base;
+    /* While a batch binds it: the key that it has again if the batch is not posted. */
+    bool in_batch;
+    uint32_t key_before;
+    struct shim_mw *next; /* of the batch */
+};
+
 struct shim_xrcd {
     struct ibv_xrcd base;
     uint32_t handle;
@@ -152,6 +161,11 @@ struct shim_pd {
 static inline struct shim_pd *to_pd(struct ibv_pd *pd)
 {
     return (struct shim_pd *)pd;
+}
+
+static inline struct shim_mw *to_mw(struct ibv_mw *mw)
+{
+    return (struct shim_mw *)mw;
 }
 
 static inline struct shim_wq *to_wq(struct ibv_wq *wq)

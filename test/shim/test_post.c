@@ -410,6 +410,40 @@ static void wr_all_or_nothing(void **state)
     assert_int_equal(qp_ex_init(r->qp, IBV_QPT_RC, IBV_QP_EX_WITH_TSO), EOPNOTSUPP);
 }
 
+/* A window's next key names it in the next bind, so a bind that is not posted gives it none. */
+static void wr_bind_that_is_not_posted(void **state)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(&r->qp->ex.qp_base);
+    struct shim_mw mw[2] = {{.base.rkey = 0x100}, {.base.rkey = 0x200}};
+    struct ibv_mw_bind_info info = {0};
+    char data[RINGS_INLINE + 1] = {0};
+
+    ibv_wr_start(qp);
+    ibv_wr_bind_mw(qp, &mw[0].base, 1, &info);
+    ibv_wr_bind_mw(qp, &mw[1].base, 1, &info);
+    ibv_wr_bind_mw(qp, &mw[0].base, 2, &info);
+    assert_int_equal(mw[0].base.rkey, 0x102);
+    ibv_wr_abort(qp);
+    assert_int_equal(mw[0].base.rkey, 0x100);
+    assert_int_equal(mw[1].base.rkey, 0x200);
+
+    ibv_wr_start(qp);
+    ibv_wr_bind_mw(qp, &mw[0].base, 1, &info);
+    ibv_wr_send(qp);
+    ibv_wr_set_inline_data(qp, data, sizeof(data));
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    assert_int_equal(mw[0].base.rkey, 0x100);
+
+    for (uint32_t key = 0x100; key < 0x102; key++) {
+        ibv_wr_start(qp);
+        ibv_wr_bind_mw(qp, &mw[0].base, key + 1, &info);
+        assert_int_equal(ibv_wr_complete(qp), 0);
+        assert_int_equal(mw[0].base.rkey, key + 1);
+        assert_int_equal(taken().h.rkey, key);
+    }
+    assert_int_equal(work_queue_pending(&r->dataplane_sq), 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -429,6 +463,7 @@ int main(void)
         T(worker_that_is_not_there),
         T(sleeping_worker_is_woken),
         T(wr_all_or_nothing),
+        T(wr_bind_that_is_not_posted),
     };
 
     return cmocka_run_group_tests_name("post", tests, NULL, NULL);
