@@ -78,7 +78,8 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
     if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
         flags & ~known || attr->wc_flags & ~readable)
         return refuse(-EOPNOTSUPP);
-    if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !to_pd(attr->parent_domain)->of)
+    if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+        (!attr->parent_domain || !to_pd(attr->parent_domain)->of))
         return refuse(-EINVAL);
     if (is_out_of_range(context, attr->cqe, attr->comp_vector))
         return refuse(-EINVAL);

@@ -122,3 +122,21 @@ void receives_go_to_the_shared_queue(void **state)
     assert_int_equal(post_empty_receive(p.a.qp), 0);
     pair_close(&p);
 }
+
+/* ---- parent domains ---- */
+
+/* A completion queue is to have a parent domain, and none is named; or no parent domain. */
+void queue_without_its_parent_domain(void **state)
+{
+    struct ibv_cq_init_attr_ex attr = {.cqe = 4, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD};
+    struct pair p;
+
+    pair_open(&p);
+    errno = 0;
+    assert_null(ibv_create_cq_ex(p.ctx, &attr));
+    assert_int_equal(errno, EINVAL);
+    attr.parent_domain = p.pd;
+    assert_null(ibv_create_cq_ex(p.ctx, &attr));
+    assert_int_equal(errno, EINVAL);
+    pair_close(&p);
+}

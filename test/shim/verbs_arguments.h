@@ -6,5 +6,6 @@
 void queries_fit_older_programs(void **state);
 void creation_keeps_the_arguments(void **state);
 void receives_go_to_the_shared_queue(void **state);
+void queue_without_its_parent_domain(void **state);
 
 #endif
