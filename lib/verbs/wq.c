@@ -26,6 +26,8 @@ static int post_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_
     if (WATCHED(post_recv))
         watch_receives(base->context, base->wq_num, rq, prod_before, rq->prod);
     spin_unlock(&rq->lock);
+    if (unlikely(err == EIO) && client_inherit(to_wq(base)->queue.half.client))
+        return post_wq_recv(base, *bad, bad);
     return err;
 }
 

@@ -2,6 +2,8 @@
 /* Work queues, indirection tables and the queue pairs that use them, as objects. */
 #include <errno.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "raw_kit.h"
 #include "raw_tests.h"
@@ -289,4 +291,38 @@ void what_is_used_stays(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_rwq_ind_table(table), 0);
     assert_int_equal(ibv_destroy_wq(wq[1]), 0);
+}
+
+/* In a process that ends. What a child of it gets from its first call, which takes the context
+ * over, is an errno. */
+static void leave_to_heir(int report)
+{
+    struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+    struct raw own;
+    struct ibv_wq *wq;
+    int err;
+
+    raw_open(&own);
+    wq = raw_wq(&own, IBV_WQS_RDY);
+    if (fork())
+        _exit(0);
+    err = ibv_post_wq_recv(wq, &wr, &bad);
+    _exit(write(report, &err, sizeof(err)) != sizeof(err));
+}
+
+void heir_posts_to_a_work_queue(void **state)
+{
+    int report[2], status, err;
+    pid_t first;
+
+    assert_int_equal(pipe(report), 0);
+    first = fork();
+    if (!first)
+        leave_to_heir(report[1]);
+    close(report[1]);
+    assert_int_equal(waitpid(first, &status, 0), first);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(report[0], &err, sizeof(err)), sizeof(err));
+    assert_int_equal(err, 0);
+    close(report[0]);
 }

@@ -13,6 +13,7 @@
     X(spreading_queue_pairs_refused)       \
     X(spreading_queue_pairs_have_no_state) \
     X(what_is_used_stays)                  \
+    X(heir_posts_to_a_work_queue)          \
     /* raw_flows.c */                      \
     X(rules_refused)                       \
     X(rules_end_where_they_say)            \
