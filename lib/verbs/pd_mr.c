@@ -49,6 +49,7 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *base)
 struct shim_mr {
     struct ibv_mr base;
     struct client_mr region[2];
+    uint32_t pd; /* base.pd may be a parent domain, which the program may deallocate before */
     unsigned now;
     bool replaced; /* the one that is not now has still to end */
     bool other;    /* not the program's memory */
@@ -85,6 +86,7 @@ static struct ibv_mr *make_mr(struct ibv_pd *pd, void *addr, struct ctl_reg_mr *
         return refuse(err);
     }
     mr->other = other;
+    mr->pd = pd->handle;
     mr->base = (struct ibv_mr){.context = pd->context,
                                .pd = pd,
                                .addr = addr,
@@ -227,7 +229,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *pd, void 
 {
     struct shim_mr *mr = (struct shim_mr *)base;
     const struct client_mr *old = &mr->region[mr->now];
-    struct ctl_reg_mr r = {.pd = base->pd->handle,
+    struct ctl_reg_mr r = {.pd = mr->pd,
                            .access = old->access,
                            .addr = old->addr,
                            .length = old->length,
@@ -252,8 +254,10 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *pd, void 
         errno = -err;
         return IBV_REREG_MR_ERR_INPUT; /* the old region is as it was */
     }
-    if (flags & IBV_REREG_MR_CHANGE_PD)
+    if (flags & IBV_REREG_MR_CHANGE_PD) {
         base->pd = pd;
+        mr->pd = pd->handle;
+    }
     err = end_replaced(mr);
     if (err) {
         errno = -err;

@@ -646,6 +646,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(queries_fit_older_programs),
         cmocka_unit_test(creation_keeps_the_arguments),
         cmocka_unit_test(receives_go_to_the_shared_queue),
+        cmocka_unit_test(parent_domain_in_use),
         cmocka_unit_test(queue_without_its_parent_domain),
     };
 

@@ -125,6 +125,27 @@ void receives_go_to_the_shared_queue(void **state)
 
 /* ---- parent domains ---- */
 
+/* A region goes on when the parent domain that it was registered in is gone. */
+void parent_domain_in_use(void **state)
+{
+    struct ibv_parent_domain_init_attr attr = {0};
+    struct ibv_pd *parent;
+    struct ibv_mr *mr;
+    struct pair p;
+
+    pair_open(&p);
+    attr.pd = p.pd;
+    parent = ibv_alloc_parent_domain(p.ctx, &attr);
+    assert_non_null(parent);
+    mr = ibv_reg_mr(parent, p.b.buffer, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dealloc_pd(parent), 0);
+    assert_int_equal(
+        ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE), 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    pair_close(&p);
+}
+
 /* A completion queue is to have a parent domain, and none is named; or no parent domain. */
 void queue_without_its_parent_domain(void **state)
 {

@@ -6,6 +6,7 @@
 void queries_fit_older_programs(void **state);
 void creation_keeps_the_arguments(void **state);
 void receives_go_to_the_shared_queue(void **state);
+void parent_domain_in_use(void **state);
 void queue_without_its_parent_domain(void **state);
 
 #endif
