@@ -17,26 +17,28 @@ void ah_from_ctl(struct ibv_ah_attr *to, const struct ah_attr *from)
 
 void qp_attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from)
 {
-    *to = (struct ibv_qp_attr){.qp_state = from->state,
-                               .cur_qp_state = from->cur_state,
-                               .path_mtu = from->path_mtu,
-                               .path_mig_state = from->path_mig_state,
-                               .qkey = from->qkey,
-                               .rq_psn = from->rq_psn,
-                               .sq_psn = from->sq_psn,
-                               .dest_qp_num = from->dest_qpn,
-                               .qp_access_flags = from->access_flags,
-                               .pkey_index = from->pkey_index,
-                               .en_sqd_async_notify = from->en_sqd_async_notify,
-                               .sq_draining = from->sq_draining,
-                               .max_rd_atomic = from->max_rd_atomic,
-                               .max_dest_rd_atomic = from->max_dest_rd_atomic,
-                               .min_rnr_timer = from->min_rnr_timer,
-                               .port_num = from->port_num,
-                               .timeout = from->timeout,
-                               .retry_cnt = from->retry_cnt,
-                               .rnr_retry = from->rnr_retry};
-    ah_from_ctl(&to->ah_attr, &from->ah);
+    struct ibv_qp_attr all = {.qp_state = from->state,
+                              .cur_qp_state = from->cur_state,
+                              .path_mtu = from->path_mtu,
+                              .path_mig_state = from->path_mig_state,
+                              .qkey = from->qkey,
+                              .rq_psn = from->rq_psn,
+                              .sq_psn = from->sq_psn,
+                              .dest_qp_num = from->dest_qpn,
+                              .qp_access_flags = from->access_flags,
+                              .pkey_index = from->pkey_index,
+                              .en_sqd_async_notify = from->en_sqd_async_notify,
+                              .sq_draining = from->sq_draining,
+                              .max_rd_atomic = from->max_rd_atomic,
+                              .max_dest_rd_atomic = from->max_dest_rd_atomic,
+                              .min_rnr_timer = from->min_rnr_timer,
+                              .port_num = from->port_num,
+                              .timeout = from->timeout,
+                              .retry_cnt = from->retry_cnt,
+                              .rnr_retry = from->rnr_retry};
+
+    ah_from_ctl(&all.ah_attr, &from->ah);
+    memcpy(to, &all, offsetof(struct ibv_qp_attr, rate_limit)); /* older programs' structure */
 }
 
 int id_qp_attr(struct cma_id *id, struct ibv_qp_attr *attr, int *mask)

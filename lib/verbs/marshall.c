@@ -29,7 +29,7 @@ EXPORT void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *to, struct ib_uverbs_
 
 EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uverbs_qp_attr *from)
 {
-    *to = (struct ibv_qp_attr){
+    struct ibv_qp_attr all = {
         .qp_state = from->qp_state,
         .cur_qp_state = from->cur_qp_state,
         .dest_qp_num = from->dest_qp_num,
@@ -44,9 +44,11 @@ EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uverbs_
         .alt_port_num = from->alt_port_num,
         .alt_timeout = from->alt_timeout,
     };
-    COPY_QP_ATTR(to, from);
-    ibv_copy_ah_attr_from_kern(&to->ah_attr, &from->ah_attr);
-    ibv_copy_ah_attr_from_kern(&to->alt_ah_attr, &from->alt_ah_attr);
+
+    COPY_QP_ATTR(&all, from);
+    ibv_copy_ah_attr_from_kern(&all.ah_attr, &from->ah_attr);
+    ibv_copy_ah_attr_from_kern(&all.alt_ah_attr, &from->alt_ah_attr);
+    memcpy(to, &all, offsetof(struct ibv_qp_attr, rate_limit)); /* older programs' structure */
 }
 
 EXPORT void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *to, struct ib_user_path_rec *from)

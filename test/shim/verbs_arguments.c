@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <rdma/ib_user_verbs.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -31,6 +32,20 @@ void queries_fit_older_programs(void **state)
     assert_int_equal(ibv_query_qp(p.a.qp, &u.attr, IBV_QP_RATE_LIMIT, &init), 0);
     assert_int_equal(u.attr.rate_limit, 0);
     pair_close(&p);
+}
+
+/* Of librdmacm and the like; no public header declares it now. */
+void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uverbs_qp_attr *from);
+
+void copies_fit_older_programs(void **state)
+{
+    struct ib_uverbs_qp_attr from = {.qp_state = IBV_QPS_RTS, .alt_timeout = 5};
+    struct ibv_qp_attr to = {.rate_limit = 7};
+
+    ibv_copy_qp_attr_from_kern(&to, &from);
+    assert_int_equal(to.qp_state, IBV_QPS_RTS);
+    assert_int_equal(to.alt_timeout, 5);
+    assert_int_equal(to.rate_limit, 7);
 }
 
 /* ---- structures that programs use again ---- */

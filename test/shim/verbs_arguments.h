@@ -4,6 +4,7 @@
 #define UROCE_TEST_VERBS_ARGUMENTS_H
 
 void queries_fit_older_programs(void **state);
+void copies_fit_older_programs(void **state);
 void creation_keeps_the_arguments(void **state);
 void receives_go_to_the_shared_queue(void **state);
 void parent_domain_in_use(void **state);
