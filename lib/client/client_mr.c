@@ -320,18 +320,19 @@ static int find_range(const struct client *c, uint32_t lkey, uint64_t *addr, uin
     return 0;
 }
 
-int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t length, bool write)
+int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t length,
+                    enum client_prefetch how)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start;
     int cancel = lock_regions();
-    int err = find_range(c, lkey, &addr, length, write);
+    int err = find_range(c, lkey, &addr, length, how == PREFETCH_WRITE);
 
     unlock_regions(cancel); /* the memory may belong to a file system that does not answer */
-    if (err)
+    if (err || how == PREFETCH_NOTHING)
         return err;
     start = addr / page * page;
     if (!madvise((void *)(uintptr_t)start, addr + length - start,
-                 write ? POPULATE_WRITE : POPULATE_READ))
+                 how == PREFETCH_WRITE ? POPULATE_WRITE : POPULATE_READ))
         return 0;
     return errno == ENOMEM || errno == EFAULT ? -EFAULT : 0; /* else it is no more than advice */
 }

@@ -35,13 +35,20 @@ int client_reg_other(struct client *c, struct client_mr *mr, struct ctl_reg_mr *
  */
 int client_dereg_mr(struct client *c, struct client_mr *mr);
 
+enum client_prefetch {
+    PREFETCH_READ,
+    PREFETCH_WRITE, /* for the adapter's writes */
+    PREFETCH_NOTHING,
+};
+
 /*
  * Makes the pages present that [addr, addr + length) of an on-demand region has, addr as in a work
- * request; `write`: for the adapter's writes. Returns 0; -ENOENT: no region of this context has the
- * key; -EINVAL: it is not on-demand, or lacks the range; -EPERM: it is not writable; -EFAULT: there
- * is no such memory. Any thread.
+ * request; PREFETCH_NOTHING only looks whether it has that range. Returns 0; -ENOENT: no region of
+ * this context has the key; -EINVAL: it is not on-demand, or lacks the range; -EPERM: it is not
+ * writable; -EFAULT: there is no such memory. Any thread.
  */
-int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t length, bool write);
+int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t length,
+                    enum client_prefetch how);
 
 /*
  * Finds the descriptor of this process that backs all of [addr, addr + length): a memfd sealed with

@@ -266,20 +266,22 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *pd, void 
     return 0;
 }
 
-/* Both kinds, with and without IBV_ADVISE_MR_FLAG_FLUSH, are done when the call returns. */
+/* All kinds, with and without IBV_ADVISE_MR_FLAG_FLUSH, are done when the call returns. */
 int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                    struct ibv_sge *sge, uint32_t n)
 {
-    bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+    static const enum client_prefetch how[] = {
+        [IBV_ADVISE_MR_ADVICE_PREFETCH] = PREFETCH_READ,
+        [IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE] = PREFETCH_WRITE,
+        /* Pages that are present are reachable. */
+        [IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT] = PREFETCH_NOTHING,
+    };
     int err = 0;
 
-    if (!n || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH ||
-        advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+    if (!n || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || (unsigned)advice >= ARRAY_SIZE(how))
         return failed(EINVAL);
-    if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) /* pages that are present are reachable */
-        return 0;
     for (uint32_t i = 0; i < n && !err; i++)
         err = client_prefetch(&to_context(pd->context)->client, sge[i].lkey, sge[i].addr,
-                              sge[i].length, write);
+                              sge[i].length, how[advice]);
     return failed(-err);
 }

@@ -252,10 +252,20 @@ void windows_take_any_number(void **state)
         assert_int_equal(errno, error); \
     } while (0)
 
+static int advise_as(struct pair *p, enum ibv_advise_mr_advice advice, struct ibv_sge *sge)
+{
+    return ibv_advise_mr(p->pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, sge, 1);
+}
+
 static int advise(struct pair *p, struct ibv_sge *sge)
 {
-    return ibv_advise_mr(p->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, sge,
-                         1);
+    return advise_as(p, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, sge);
+}
+
+/* Nothing is to be made present, and yet the key and the range have to be right. */
+static int advise_without_faults(struct pair *p, struct ibv_sge *sge)
+{
+    return advise_as(p, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, sge);
 }
 
 /* A region of length 0 has a key, and covers nothing. */
@@ -303,12 +313,15 @@ void on_demand_region_follows_the_program(void **state)
     sge.addr = (uintptr_t)at;
     sge.lkey = mr->lkey;
     assert_int_equal(advise(&p, &sge), EFAULT);
+    assert_int_equal(advise_without_faults(&p, &sge), 0);
     sge.length = len + 1;
     assert_int_equal(advise(&p, &sge), EINVAL);
+    assert_int_equal(advise_without_faults(&p, &sge), EINVAL);
     sge.lkey = p.b.mr->lkey;
     assert_int_equal(advise(&p, &sge), EINVAL); /* not on demand */
     sge.lkey++;
     assert_int_equal(advise(&p, &sge), ENOENT);
+    assert_int_equal(advise_without_faults(&p, &sge), ENOENT);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     pair_close(&p);
 }
