@@ -38,3 +38,8 @@ bool client_inherit(struct client *c)
 {
     return !conn_is_ours(&c->conn) && c->conn.inherit && !inherit(&c->conn);
 }
+
+bool client_may_use(struct client *c)
+{
+    return conn_is_ours(&c->conn) || client_inherit(c);
+}

@@ -15,6 +15,8 @@ void client_may_be_inherited(struct client *c);
 /* In a child, tries to take the context over. True: it did, or another thread has; what failed
  * before can be tried again. Without locks of the context, except for rings'. Any thread. */
 bool client_inherit(struct client *c);
+/* Whether the context is this process's, after an attempt to take it over. As above. */
+bool client_may_use(struct client *c);
 /* In the child, at the fork. */
 void client_in_child(struct client *c);
 /* Held while a context becomes a child's (client_child.c). */

@@ -108,7 +108,10 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
     struct ctl_async_event record;
     ssize_t n;
 
-    client_inherit(&ctx->client);
+    if (!client_may_use(&ctx->client)) { /* else a child would take its parent's event */
+        errno = EIO;
+        return -1;
+    }
     do {
         n = read(context->async_fd, &record, sizeof(record));
         if (n == sizeof(record))

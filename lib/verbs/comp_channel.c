@@ -65,13 +65,17 @@ static struct ibv_cq *deliver_event(struct shim_context *ctx, uint64_t cookie)
     return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
 }
 
-/* read() is the cancellation point: no lock is held there. */
+/* read() is the cancellation point: no lock is held there. What a child could read is an event of
+ * its parent's, which would never get it. */
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
     struct ibv_cq *found = NULL;
     uint64_t cookie;
 
-    client_inherit(&to_context(channel->context)->client);
+    if (!client_may_use(&to_context(channel->context)->client)) {
+        errno = EIO;
+        return -1;
+    }
     while (!found) {
         ssize_t n = read(channel->fd, &cookie, sizeof(cookie));
 

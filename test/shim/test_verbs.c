@@ -533,11 +533,19 @@ static bool is_connected(void)
     return false;
 }
 
+/* Also where events wait, which are the parent's. */
 static void children_are_refused(void **state)
 {
-    pid_t child = fork();
+    struct ibv_async_event event;
+    struct ibv_cq *cq;
+    void *context;
+    pid_t child;
     int status;
 
+    assert_int_equal(ibv_req_notify_cq(p.cq, 0), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+    assert_true(readable(p.channel->fd, 5000));
+    child = fork();
     if (!child) {
         struct ibv_pd *pd = ibv_alloc_pd(p.ctx);
 
@@ -545,14 +553,21 @@ static void children_are_refused(void **state)
             _exit(1);
         if (post_send(&p.a, IBV_WR_SEND, &p.b, 0, 64, 1) != EIO || post_recv(&p.a, 0, 64, 1) != EIO)
             _exit(3);
+        if (ibv_get_cq_event(p.channel, &cq, &context) != -1 || errno != EIO)
+            _exit(4);
+        if (ibv_get_async_event(p.ctx, &event) != -1 || errno != EIO)
+            _exit(5);
         _exit(is_connected() ? 2 : 0);
     }
     assert_true(is_connected());
     waitpid(child, &status, 0);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+    assert_true(readable(p.channel->fd, 0));
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
     assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
-    await(p.cq, &(struct ibv_wc){0}, 1);
+    await(p.cq, (struct ibv_wc[2]){0}, 2);
 }
 
 /* Run by run_verbs.py, which ends the daemon when it reads "ready". */
