@@ -42,6 +42,7 @@ CASES = [
     ("receive_queue_empty", "receiver_not_ready", "receive_queue_empty"),
     ("imm_without_receive", "receiver_not_ready", "receive_queue_empty"),
     ("receive_too_small", None, "receive_too_small"),
+    ("long_receive_too_small", None, "receive_too_small"),
     ("receive_wrong_lkey", None, "local_key_unknown"),
     ("receive_read_only", None, "local_key_no_right"),
     ("peer_destroyed", "peer_qp_gone", "peer_qp_gone"),

@@ -152,6 +152,13 @@ static void receive_too_small(void)
     post_message(64);
 }
 
+static void long_receive_too_small(void)
+{
+    connect_both();
+    post_receive(&b, 16, b.mr->lkey);
+    post_message(5000);
+}
+
 static void receive_wrong_lkey(void)
 {
     connect_both();
@@ -233,6 +240,7 @@ const struct why_case why_keys[] = {
     CASE(read_into_read_only),
     CASE(receive_queue_empty),
     CASE(receive_too_small),
+    CASE(long_receive_too_small),
     CASE(receive_wrong_lkey),
     CASE(receive_read_only),
     CASE(imm_without_receive),

@@ -7,6 +7,7 @@ REGION = "0x[0-9a-f]{8} is the key of a memory region."
 MORE = {"rkey_deregistered": ("The responder is QP", "That was [0-9]+ us before the request"),
         "receive_read_only": ("It is the RECEIVE with wr_id 4712 of QP", "has remote read"),
         "receive_too_small": ("It has 64 bytes, and there was room for 16.",),
+        "long_receive_too_small": ("It has more than [0-9]+ bytes, and there was room for 16.",),
         "path_mtu_larger": ("It has 2048 bytes: longer than the path MTU here, 1024",),
         "path_mtu_smaller": ("It has 512 bytes, though more follow: shorter than the path MTU here, 1024",),
         "no_neighbour": ("The address is 203.0.113.9.", "ibv_modify_qp of QP"),

@@ -108,7 +108,10 @@ static const struct sentence more[] = {
      "{?shorter}It has {length} bytes, though more follow: shorter than the path "
      "MTU here, {path_mtu}; the requester's path_mtu is smaller."},
     {OF(reads_too_many), "max_dest_rd_atomic of QP {qpn} is {max_dest_rd_atomic}."},
-    {OF(receive_too_small), "{!header}It has {length} bytes, and there was room for {room}."},
+    {OF(receive_too_small),
+     "{!header}{!more_follow}It has {length} bytes, and there was room for {room}."},
+    {OF(receive_too_small), "{?more_follow}It has more than {length} bytes, and there was room for "
+                            "{room}."},
     {OF(receive_too_small),
      "{?header}It has {length} bytes with the {header} of the network header "
      "that UD puts before each message, and there was room for {room}."},

@@ -62,10 +62,14 @@ static enum fault misaligned(struct qp *qp, uint64_t va)
     return why_fault_found(qp, FAULT_MISALIGNED, CAUSE_atomic_misaligned, va, 0, 0, 0);
 }
 
-static enum fault too_long(struct qp *qp, uint64_t len)
+/* len: with the packet that did not fit; flags: whether it is the message's last. */
+static enum fault too_long(struct qp *qp, uint64_t len, uint16_t flags)
 {
-    return why_fault_found(qp, FAULT_RECV_TOO_SMALL, CAUSE_receive_too_small, len,
-                           qp->resp.recv_room, 0, 0);
+    enum fault fault = why_fault_found(qp, FAULT_RECV_TOO_SMALL, CAUSE_receive_too_small, len,
+                                       qp->resp.recv_room, 0, 0);
+
+    qp->why.found.detail[4] = !(flags & PF_END);
+    return fault;
 }
 
 /* ---- */
@@ -86,7 +90,7 @@ static enum fault check_send(struct engine *e, struct qp *qp, const struct rx_jo
         if (fault != FAULT_NONE)
             return fault;
     }
-    return resp_room_ok(resp->recv_room, have, len) ? FAULT_NONE : too_long(qp, have + len);
+    return resp_room_ok(resp->recv_room, have, len) ? FAULT_NONE : too_long(qp, have + len, flags);
 }
 
 static enum fault check_write(struct engine *e, struct qp *qp, const struct rx_job *job,

@@ -364,6 +364,18 @@ static void test_receive(void **state)
     i = incidents(&f, 1, 1);
     assert_int_equal(i->detail[0], 64);
     assert_int_equal(i->detail[1], 16);
+    assert_int_equal(i->detail[4], 0);
+    kit_destroy(f.k);
+
+    /* The first packet does not fit: how long the message is, is not known. */
+    begin(&f, NULL, ACCESS);
+    kit_recv(f.b, 9, f.to, 0, 16);
+    kit_do(f.a, SQE_SEND, 1, f.from, 0, BYTES, NULL, 0);
+    run(&f);
+    i = incidents(&f, 1, 1);
+    assert_int_equal(i->cause, CAUSE_receive_too_small);
+    assert_in_range(i->detail[0], 17, BYTES - 1);
+    assert_int_equal(i->detail[4], 1);
     kit_destroy(f.k);
 }
 
