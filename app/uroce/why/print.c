@@ -181,18 +181,20 @@ static void print_one(const json_t *i, const json_t *root)
            why_number(led, "code"), why_text(led, "cause"));
 }
 
-/* Those that the answer does not show. */
-static void print_others(const json_t *incidents, const json_t *shown)
+/* Those that the answer does not show: after it, or before. */
+static void print_others(const json_t *incidents, const json_t *shown, bool after)
 {
-    json_int_t root = why_time(why_root(shown), "time_ns");
+    json_int_t time = why_time(shown, "time_ns"), root = why_time(why_root(shown), "time_ns");
+    const char *start = after ? "\nSince then, with --all: %s" : "\nEarlier, with --all: %s";
     size_t n = 0, k;
     json_t *i;
 
     json_array_foreach(incidents, k, i)
     {
-        if (i == shown || why_time(i, "time_ns") == root)
+        if (i == shown || why_time(i, "time_ns") == root ||
+            (why_time(i, "time_ns") > time) != after)
             continue;
-        printf(n++ ? ", %s" : "\nEarlier, with --all: %s", why_text(i, "cause"));
+        printf(n++ ? ", %s" : start, why_text(i, "cause"));
         if (n == OTHERS_NAMED)
             break;
     }
@@ -241,7 +243,8 @@ void why_print(const json_t *incidents, const json_t *root, bool all)
         return;
     }
     print_one(i, root);
-    print_others(incidents, i);
+    print_others(incidents, i, true);
+    print_others(incidents, i, false);
 }
 
 /* ---- a number ---- */

@@ -44,6 +44,15 @@ def waited_before(uroce, socket):
     return [] if out.returncode == 0 and start in out.stdout else [out.stdout + out.stderr]
 
 
+def waits_since(uroce, socket):
+    """What came after the failure that is shown is not said to be earlier."""
+    waits = {**REQUEST, "time_ns": 9, "qpn": 18, "dest_qpn": 19, "kind": "dropped", "code": 74, "cause": "receive_queue_empty", "details": {}}
+    before = {**SEND, "time_ns": 2, "qpn": 20, "dest_qpn": 21, "code": 1, "cause": "local_key_unknown", "details": {}}
+    out = why(uroce, socket, json.dumps({**KEPT, "incidents": [waits, SEND, REQUEST, before]}))
+    lines = ("Since then, with --all: receive_queue_empty.", "Earlier, with --all: local_key_unknown.")
+    return [] if out.returncode == 0 and all(line in out.stdout.splitlines() for line in lines) else [out.stdout + out.stderr]
+
+
 def intact(uroce, socket):
     out = why(uroce, socket, json.dumps(KEPT))
     start = "The R_Key of the peer's request belongs to a memory region that was deregistered before. The responder is QP 17 of c"
@@ -68,6 +77,7 @@ def main():
         socket = os.path.join(folder, "s")
         points = [("what is left is explained", intact(sys.argv[1], socket)),
                   ("what the peer got over is no cause", waited_before(sys.argv[1], socket)),
+                  ("what is later than the answer is named so", waits_since(sys.argv[1], socket)),
                   ("damage does no harm", damage(sys.argv[1], socket))]
     print(f"1..{len(points)}")
     for number, (point, wrong) in enumerate(points, 1):
