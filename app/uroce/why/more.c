@@ -155,6 +155,9 @@ static const struct sentence advice[] = {
     {OF(modify_unexpected),
      "{?unexpected=IBV_QP_TIMEOUT}Take the bit out of attr_mask: the timeout "
      "is set with the change to RTS."},
+    {OF(modify_value),
+     "{?attribute=IBV_QP_PATH_MTU}`ibv_devinfo -v` lists the port's active_mtu; on "
+     "the path to the peer it may be less: `uroce show path_mtus`."},
     {OF(receive_too_small), "{?header}Post receives with {header} bytes more than the message."},
     {OF(peer_qp_state), "{?peer_cause=program_ended_it}Look where the peer's program sets "
                         "IBV_QPS_ERR, and send before that, or not at all."},

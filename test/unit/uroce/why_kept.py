@@ -53,6 +53,14 @@ def waits_since(uroce, socket):
     return [] if out.returncode == 0 and all(line in out.stdout.splitlines() for line in lines) else [out.stdout + out.stderr]
 
 
+def path_mtu(uroce, socket):
+    """The bound of a path MTU may be the path's, below the port's active_mtu."""
+    value = {**REQUEST, "kind": "call", "code": 95, "cause": "modify_value",
+             "details": {"attribute": "IBV_QP_PATH_MTU", "value": 5, "least": 1, "most": 3}}
+    out = why(uroce, socket, json.dumps({**KEPT, "incidents": [value]}))
+    return [] if out.returncode == 0 and "`uroce show path_mtus`" in out.stdout else [out.stdout + out.stderr]
+
+
 def intact(uroce, socket):
     out = why(uroce, socket, json.dumps(KEPT))
     start = "The R_Key of the peer's request belongs to a memory region that was deregistered before. The responder is QP 17 of c"
@@ -78,6 +86,7 @@ def main():
         points = [("what is left is explained", intact(sys.argv[1], socket)),
                   ("what the peer got over is no cause", waited_before(sys.argv[1], socket)),
                   ("what is later than the answer is named so", waits_since(sys.argv[1], socket)),
+                  ("a path MTU may be bounded by its path", path_mtu(sys.argv[1], socket)),
                   ("damage does no harm", damage(sys.argv[1], socket))]
     print(f"1..{len(points)}")
     for number, (point, wrong) in enumerate(points, 1):
