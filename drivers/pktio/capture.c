@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,8 +17,12 @@
 
 #define SNAPLEN   65535
 #define FILE_MODE 0600
+/* Of a frame in the file: seconds, nanoseconds, two lengths, 32 bits each. */
+#define FRAME_HEADER 16
 /* Frames of a worker that never sleeps are in the file after this time, once it receives none. */
 #define FLUSH_AFTER (100 * NS_PER_MS)
+/* The latest frames, which a full disk may have no room for: more than stdio's buffer holds. */
+#define ENDS 256
 
 struct capture {
     struct pktio io;
@@ -28,6 +33,8 @@ struct capture {
     pcap_t *pcap;
     pcap_dumper_t *dumper; /* NULL: ended */
     uint64_t left;
+    uint64_t size, end[ENDS]; /* of the file, with what stdio still has; behind the last frames */
+    uint64_t ends;
     _Atomic ns_t written_at; /* the first frame that is not flushed; 0: all are */
 };
 
@@ -60,8 +67,29 @@ static void set_written_at(struct capture *c, ns_t at)
     atomic_store_explicit(&c->written_at, at, memory_order_relaxed);
 }
 
+/* The disk is full: readers would fail at a frame that is only partly in the file. */
+static void cut_partial_frame(struct capture *c)
+{
+    FILE *f = pcap_dump_file(c->dumper);
+    struct stat st;
+
+    __fpurge(f);
+    if (fstat(fileno(f), &st) || !S_ISREG(st.st_mode))
+        return;
+    for (uint64_t i = 1; i <= ENDS && i <= c->ends; i++) {
+        off_t end = (off_t)c->end[(c->ends - i) % ENDS];
+
+        if (end <= st.st_size) {
+            (void)!ftruncate(fileno(f), end);
+            return;
+        }
+    }
+}
+
 static void end_capture(struct capture *c)
 {
+    if (c->dumper && (fflush(pcap_dump_file(c->dumper)) || ferror(pcap_dump_file(c->dumper))))
+        cut_partial_frame(c);
     if (c->dumper)
         pcap_dump_close(c->dumper);
     c->dumper = NULL;
@@ -76,6 +104,8 @@ static void write_frame(struct capture *c, const struct frame *f)
     header.ts.tv_sec = now.tv_sec;
     header.ts.tv_usec = now.tv_nsec;
     pcap_dump((u_char *)c->dumper, &header, f->data);
+    c->size += FRAME_HEADER + header.caplen;
+    c->end[c->ends++ % ENDS] = c->size;
     if (!written_at(c))
         set_written_at(c, in_ns(&now));
     if (ferror(pcap_dump_file(c->dumper)) || !--c->left)
@@ -316,6 +346,8 @@ struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_co
         free_capture(c);
         return NULL;
     }
+    c->size = sizeof(struct pcap_file_header);
+    c->end[c->ends++] = c->size;
     /* Writes the file header now, so that a reader always finds a valid pcap file. */
     pcap_dump_flush(c->dumper);
     return &c->io;

@@ -2,9 +2,11 @@
 #include "unit.h"
 
 #include <pcap/pcap.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,6 +48,8 @@ static unsigned receive_all(struct pktio *io)
     return n;
 }
 
+static bool whole; /* the file ends with a frame */
+
 /* The lengths of the frames in the readable part of the file. */
 static unsigned read_file(uint32_t *len, unsigned room)
 {
@@ -55,10 +59,11 @@ static unsigned read_file(uint32_t *len, unsigned room)
     struct timespec now;
     const u_char *data;
     unsigned n = 0;
+    int got;
 
     assert_non_null(p);
     clock_gettime(CLOCK_REALTIME, &now);
-    while (pcap_next_ex(p, &header, &data) == 1) {
+    while ((got = pcap_next_ex(p, &header, &data)) == 1) {
         assert_true(n < room);
         assert_int_equal(header->caplen, header->len);
         assert_int_equal(data[header->len - 1], (uint8_t)header->len);
@@ -66,6 +71,7 @@ static unsigned read_file(uint32_t *len, unsigned room)
         assert_true(header->ts.tv_sec <= now.tv_sec && header->ts.tv_sec > now.tv_sec - 60);
         len[n++] = header->len;
     }
+    whole = got == PCAP_ERROR_BREAK;
     pcap_close(p);
     return n;
 }
@@ -222,6 +228,35 @@ static void test_full_disk(void **state)
     outer->ops->close(outer);
 }
 
+/* There is no room for all of a frame: the file ends with the one before. */
+static void test_no_room_for_a_frame(void **state)
+{
+    struct rlimit before, limit;
+    uint32_t len[100];
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    for (unsigned bytes = 3000; bytes < 30000; bytes += 1777) {
+        struct pktio *io = open_loop(), *outer = wrap(io, 0);
+        unsigned n;
+
+        limit = (struct rlimit){.rlim_cur = bytes, .rlim_max = before.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        for (unsigned i = 0; i < 60; i++) {
+            send_bytes(outer, mac[0], mac[0], i % 3 ? 1000 : 60);
+            assert_int_equal(receive_all(outer), 1);
+            if (i % 5 == 0)
+                assert_true(outer->ops->wake_arm(outer, 0));
+        }
+        outer->ops->close(outer);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        n = read_file(len, ARRAY_SIZE(len));
+        assert_true(whole);
+        assert_in_range(n, 1, 59);
+        assert_true(file_bytes() > bytes - 1100);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_it_is_the_port_below),
         cmocka_unit_test(test_no_place_for_the_file),
         cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_no_room_for_a_frame),
     };
     int fd = mkstemp(file), failed;
 
