@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ENTRIES_MAX 1024
 #define BLANKS      " \t\r\n"
@@ -181,7 +182,10 @@ static int check_file(struct reader *r)
 
     if (!f)
         return config_fail(r, "cannot be read: %s", strerror(errno));
-    ret = check_syntax(r, f);
+    if (lseek(fileno(f), 0, SEEK_CUR) < 0 && errno == ESPIPE) /* rte_cfgfile reads it again */
+        ret = config_fail(r, "is a pipe: write the configuration to a file");
+    else
+        ret = check_syntax(r, f);
     fclose(f);
     return ret;
 }

@@ -645,6 +645,22 @@ static void test_missing_file(void **state)
     assert_non_null(strstr(error, "/tmp: cannot be read: Is a directory"));
 }
 
+/* What has been read once is gone. */
+static void test_pipe(void **state)
+{
+    static const char text[] = "[port.0]\ndevice = loopback\n";
+    char name[64];
+    int fd[2];
+
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(write(fd[1], text, sizeof(text) - 1), sizeof(text) - 1);
+    close(fd[1]);
+    snprintf(name, sizeof(name), "/dev/fd/%d", fd[0]);
+    assert_int_equal(config_load(&config, name, error, sizeof(error)), -1);
+    assert_non_null(strstr(error, "is a pipe"));
+    close(fd[0]);
+}
+
 static void test_zero_byte(void **state)
 {
     static const char text[] = "[port.0]\0\ndevice = loopback\n";
@@ -794,6 +810,7 @@ int main(void)
         cmocka_unit_test(test_errors_name_the_place),
         cmocka_unit_test(test_long_values),
         cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_pipe),
         cmocka_unit_test(test_zero_byte),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_loopback),
