@@ -116,6 +116,11 @@ def no_sys(folder):
     works(folder, "bwrap", "--bind", "/", "/", "--tmpfs", "/sys", "--dev", "/dev", "--proc", "/proc", "--bind", folder, folder)
 
 
+def no_proc(folder):
+    says(folder, "/proc/self/exe, by which", "unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+         "mount -t tmpfs none /proc && exec \"$@\"", "sh")
+
+
 def empty_environment(folder):
     """Nothing is left of the variables but the socket: the system's library loads, and finds no device."""
     result = place(folder, inside=["env", "-i", "PATH=/usr/bin:/bin"], script="ibv_devices; exit 0")
@@ -148,7 +153,7 @@ PLACES = (("RLIMIT_MEMLOCK of 16 KiB, an ordinary user", small_memlock), ("RLIMI
           ("the system calls that Docker refuses, daemon and programs", docker_filter),
           ("the system calls that Docker refuses, programs alone", docker_filter_program),
           ("user, PID and network namespaces, a read-only root", bubble), ("a rootless user namespace", rootless),
-          ("no /sys", no_sys), ("env -i", empty_environment), ("a socket without a daemon", no_daemon),
+          ("no /sys", no_sys), ("no /proc", no_proc), ("env -i", empty_environment), ("a socket without a daemon", no_daemon),
           ("another user, as after su", foreign_daemon), ("--sys=yes where namespaces are refused", refused_namespace))
 
 

@@ -134,8 +134,12 @@ static int run_program(const struct run_options *o, char **program)
     int sock, alive;
 
     if (err != 0) {
-        fprintf(stderr, "uroce: %s, or the libraries in %s: %s\n", loc.daemon, loc.libraries,
-                strerror(-err));
+        if (loc.daemon[0])
+            fprintf(stderr, "uroce: %s, or the libraries in %s: %s\n", loc.daemon, loc.libraries,
+                    strerror(-err));
+        else
+            fprintf(stderr, "uroce: /proc/self/exe, by which uroce finds its other files: %s\n",
+                    strerror(-err));
         return 1;
     }
     sock = find_daemon(o, path);
