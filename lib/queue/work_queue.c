@@ -11,7 +11,7 @@
 #include "work_queue.h"
 
 #define MAX_MESSAGE (UINT64_C(1) << 31)
-#define SEND_FLAGS_KNOWN \
+#define SEND_FLAGS_KNOWN                                                                       \
     (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE | SQE_SGE_IN_HEADER | SQE_IP_CSUM | \
      SQE_TIMED)
 
