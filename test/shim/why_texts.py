@@ -36,6 +36,7 @@ MORE = {"rkey_deregistered": ("The responder is QP", "That was [0-9]+ us before 
                                "^Register the region with IBV_ACCESS_MW_BIND"),
         "local_invalidate_region": (REGION,), "invalidate_region": (REGION,),
         "ud_receive_without_grh": ("It has 104 bytes with the 40 of the network header", "room for 64.", "40 bytes more"),
+        "ud_wrong_qkey": ("It has 0x00000012, and the queue pair 0x00000011.",),
         "ud_no_receive": ("None was ever posted to QP",),
         "cq_overrun": ("It is the (send|send and receive) completion queue of QP",),
         "two_writes": ("packets to QP [0-9]+ were dropped as they were sent.",),

@@ -115,6 +115,7 @@ static const struct sentence more[] = {
     {OF(receive_too_small),
      "{?header}It has {length} bytes with the {header} of the network header "
      "that UD puts before each message, and there was room for {room}."},
+    {OF(qkey_mismatch), "It has {qkey}, and the queue pair {expected_qkey}."},
     {OF(receive_queue_empty), "{?never_posted}None was ever posted to QP {qpn}."},
     {OF(cq_overrun), "It has room for {size}."},
     {OF(cq_overrun), "It is the {queue} completion queue of QP {qpn}."},
