@@ -242,6 +242,9 @@ class Tests:
             net.ip("-n", two.namespace, "route", "add", one.ipv4 + "/32", "dev", two.interface, "mtu", "900")
             with contextlib.suppress(kit.Failure):
                 kit.run_pair(pair[0], "ib_send_bw -F -n 50 -u 8".split(), client_daemon=pair[1], address=one.ipv4, seconds=30)
+            why = kit.Program(pair[1], [self.build.uroce, "why", "--socket", pair[1].socket]).finish(20)
+            if not re.search("The port here has not taken [1-9][0-9]* packets", why):
+                raise kit.Failure("uroce why: " + why)
             learned = {row["to"]: row["mtu"] for row in pair[1].show("path_mtus")}
             if learned != {one.ipv4: 900}:
                 raise kit.Failure(f"learned: {learned}")

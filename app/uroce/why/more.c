@@ -69,6 +69,9 @@ static const struct sentence more[] = {
     {OF(atomic_length), "They are {length}."},
     /* answers */
     {OF(no_answer), "{sent} packets went out, and retry_cnt is {retry_cnt}."},
+    {FROM(no_answer, answers_stopped), "{?tx_refused}The port here has not taken {tx_refused} "
+                                       "packets since it was opened, perhaps these: they may be "
+                                       "longer than its interface's MTU, which may have changed."},
     {OF(no_answer), "The peer is not on this device: `uroce why` there may know more."},
     {OF(answers_stopped), "The peer is not on this device: `uroce why` there may know more."},
     {OF(peer_qp_unknown), "The number is {dest_qpn}."},

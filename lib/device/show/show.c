@@ -140,7 +140,7 @@ static json_t *show_qos(const struct device *d)
 }
 
 /* A counter of a port's queues: the sum. */
-static json_t *queues_sum(const struct device *d, size_t offset)
+static uint64_t queues_sum(const struct device *d, size_t offset)
 {
     uint64_t total = 0;
 
@@ -150,10 +150,15 @@ static json_t *queues_sum(const struct device *d, size_t offset)
         if (c)
             total += counter_get((const counter_t *)((const uint8_t *)c + offset));
     }
-    return show_number(total);
+    return total;
 }
 
-#define QUEUES(d, counter) queues_sum(d, offsetof(struct pktio_counters, counter))
+#define QUEUES(d, counter) show_number(queues_sum(d, offsetof(struct pktio_counters, counter)))
+
+uint64_t show_refused(const struct device *d)
+{
+    return d->io->ops->counters ? queues_sum(d, offsetof(struct pktio_counters, tx_refused)) : 0;
+}
 
 static json_t *show_counters(const struct device *d)
 {

@@ -38,6 +38,8 @@ json_t *show_record(const struct viewer *v, const struct device *d, unsigned par
 
 /* What failed at a queue pair, or a call of a program; whether the viewer may see it. */
 bool show_sees_incident(const struct viewer *v, const struct incident *i);
+/* Packets that the port did not take since it was opened. */
+uint64_t show_refused(const struct device *d);
 json_t *show_incident(const struct device *d, const struct incident *i);
 
 const char *qp_type_name(uint32_t type);

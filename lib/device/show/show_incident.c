@@ -64,6 +64,15 @@ static void add_peer(json_t *o, const struct incident *i)
         json_object_set_new(o, "dgid", show_gid(&gid));
 }
 
+/* Packets that the port did not take since it was opened, perhaps those that had no answer. */
+static void add_refused(json_t *o, const struct device *d, const struct incident *i)
+{
+    uint64_t refused = show_refused(d);
+
+    if (refused && (i->cause == CAUSE_no_answer || i->cause == CAUSE_answers_stopped))
+        json_object_set_new(o, "tx_refused", show_number(refused));
+}
+
 bool show_sees_incident(const struct viewer *v, const struct incident *i)
 {
     return v->all || i->program.uid == v->uid;
@@ -104,6 +113,7 @@ json_t *show_incident(const struct device *d, const struct incident *i)
     }
     if (i->silent)
         json_object_set_new(o, "silent_us", show_number(i->silent / NS_PER_US));
+    add_refused(o, d, i);
     json_object_set_new(o, "counters", counters(i));
     return o;
 }
