@@ -93,6 +93,16 @@ static void request(struct ends *e, struct rdma_conn_param *param)
     e->passive = e->request->id;
 }
 
+/* Both ends, as far as the active one is told. */
+static void establish(struct ends *e)
+{
+    make_qp(e->active);
+    request(e, NULL);
+    make_qp(e->passive);
+    assert_int_equal(rdma_accept(e->passive, NULL), 0);
+    expect(e->channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+}
+
 static void give_back(struct rdma_cm_id *id)
 {
     if (!id)
@@ -164,11 +174,7 @@ static void test_no_descriptors(void **state)
     while (n)
         close(used[--n]);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    make_qp(e.active);
-    request(&e, NULL);
-    make_qp(e.passive);
-    assert_int_equal(rdma_accept(e.passive, NULL), 0);
-    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    establish(&e);
     end(&e);
 }
 
@@ -195,11 +201,7 @@ static void test_replaced_epoll(void **state)
     epoll_is_replaced = true;
     assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, STDIN_FILENO, NULL), -1);
     begin(&e, RDMA_PS_TCP);
-    make_qp(e.active);
-    request(&e, NULL);
-    make_qp(e.passive);
-    assert_int_equal(rdma_accept(e.passive, NULL), 0);
-    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    establish(&e);
     end(&e);
     epoll_is_replaced = false;
     close(set);
@@ -359,11 +361,7 @@ static void test_accept_twice(void **state)
     struct ends e;
 
     begin(&e, RDMA_PS_TCP);
-    make_qp(e.active);
-    request(&e, NULL);
-    make_qp(e.passive);
-    assert_int_equal(rdma_accept(e.passive, NULL), 0);
-    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    establish(&e);
     expect(e.channel[1], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
     assert_int_equal(rdma_accept(e.passive, NULL), -1);
     assert_int_equal(errno, EINVAL);
