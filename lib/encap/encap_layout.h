@@ -22,6 +22,7 @@
 #define ETHERTYPE_IPV6         0x86DD
 #define ETHERTYPE_SERVICE_VLAN 0x88A8 /* 802.1ad */
 
+#define VLAN_TAGS_MAX      2 /* of a frame whose IP header is looked for */
 #define VLAN_ID_MASK       0x0FFF
 #define VLAN_ID_RESERVED   0x0FFF
 #define IPV4_VERSION_IHL   0x45

@@ -4,7 +4,6 @@
 
 #include "encap_layout.h"
 
-#define TAGS_MAX    2
 #define IPV4_SUM_AT 10
 #define IPV4_SRC_AT 12
 #define IPV6_SRC_AT 8
@@ -81,7 +80,7 @@ static struct places find(const uint8_t *frame, uint32_t len)
     if (len < ETH_LEN)
         return p;
     type = get_be16(frame + at - 2);
-    for (unsigned i = 0; i < TAGS_MAX; i++) {
+    for (unsigned i = 0; i < VLAN_TAGS_MAX; i++) {
         if ((type != ETHERTYPE_VLAN && type != ETHERTYPE_SERVICE_VLAN) || len - at < VLAN_LEN)
             break;
         type = get_be16(frame + at + 2);

@@ -7,7 +7,6 @@
 #include "encap_layout.h"
 #include "flow_rest.h"
 
-#define TAGS_MAX            2
 #define IPV6_EXTENSIONS_MAX 8 /* a chain of more is not followed */
 #define IPV6_FRAGMENT_LEN   8
 
@@ -20,7 +19,7 @@ uint16_t flow_parse_ethernet(union flow_key *key, struct flow_rest *r)
     if (key->dmac[0] & 1)
         key->headers |= KEY_MULTICAST;
     flow_rest_skip(r, ETH_LEN);
-    for (unsigned i = 0; i < TAGS_MAX; i++) {
+    for (unsigned i = 0; i < VLAN_TAGS_MAX; i++) {
         if ((type != ETHERTYPE_VLAN && type != ETHERTYPE_SERVICE_VLAN) || r->len < VLAN_LEN)
             break;
         if (!i)
