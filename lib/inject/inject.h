@@ -241,6 +241,22 @@ static inline bool inject_verb_is_asked(enum inject_verb verb)
 }
 
 /**
+ * The function that programs call for a verb. Any thread.
+ *
+ * @param verb  The verb.
+ * @return  "ibv_reg_mr", "rdma_connect"; NULL: there is no such verb.
+ */
+const char *inject_verb_function(uint64_t verb);
+
+/**
+ * The name of an error that a rule can let calls fail with. Any thread.
+ *
+ * @param error  A positive errno.
+ * @return  "ENOMEM"; NULL: no rule can have it.
+ */
+const char *inject_error_name(uint64_t error);
+
+/**
  * Compare a call with a rule, and count. Any thread.
  *
  * @param rule  The rule; INJECT_FAIL.

@@ -65,6 +65,30 @@ const struct inject_name *const inject_names[INJECT_NAME_KINDS] = {
     [INJECT_EVENTS] = events, [INJECT_STATUSES] = statuses, [INJECT_OPERATIONS] = operations,
 };
 
+const char *inject_verb_function(uint64_t verb)
+{
+    static const struct {
+        const char *ibv, *rdma;
+    } functions[] = {
+#define X(name) {"ibv_" #name, "rdma_" #name},
+#include "inject_verbs.def"
+#undef X
+    };
+
+    if (verb >= ARRAY_SIZE(functions))
+        return NULL;
+    return inject_verb_has_device((enum inject_verb)verb) ? functions[verb].ibv
+                                                          : functions[verb].rdma;
+}
+
+const char *inject_error_name(uint64_t error)
+{
+    for (const struct inject_name *n = errors; n->name; n++)
+        if ((uint64_t)n->value == error)
+            return n->name;
+    return NULL;
+}
+
 bool inject_find_name(enum inject_name_kind kind, const char *text, int *value)
 {
     for (const struct inject_name *n = inject_names[kind]; n->name; n++) {

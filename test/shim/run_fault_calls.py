@@ -52,8 +52,17 @@ def expect(condition, what):
         raise kit.Failure(str(what))
 
 
+def why(pid):
+    """The sentences of `uroce why` about a process's latest failure."""
+    run = subprocess.run([daemon.build.uroce, "why", f"pid={pid}", "--json", "--socket", daemon.socket], capture_output=True,
+                         text=True, timeout=20)
+    newest = json.loads(run.stdout)[0] if run.returncode == 0 else {"cause": run.stderr, "more": ""}
+    return f"{newest['cause']}: {newest['more']}"
+
+
 def fails(text, command, sentence):
-    """The first call fails, and the program says so; what comes after the last hit succeeds."""
+    """The first call fails, the program says so, and `uroce why` knows the rule; what comes after the last hit succeeds."""
+    verb, error = text.split()[1:3]
     with rule(text + " count 1") as row:
         program = kit.Program(daemon, command)
         try:
@@ -61,6 +70,8 @@ def fails(text, command, sentence):
         finally:
             program.kill()
         expect(status and re.search(sentence, program.text()), f"{text}: status {status}: {program.text()}")
+        told = why(program.process.pid)
+        expect(re.fullmatch(f"call_on_purpose: It was (ibv|rdma)_{verb}, and failed with {error}\\.", told), told)
         kit.run_pair(daemon, PINGPONG)
     expect(row["acted"] == 1, row)
 

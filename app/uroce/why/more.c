@@ -133,6 +133,7 @@ static const struct sentence more[] = {
     {OF(modify_value), "{attribute} is {value}, and may be {least} to {most}."},
     {OF(modify_source_gid), "The index is {sgid_index}."},
     {OF(modify_address), "The reason: {wrong}."},
+    {OF(call_on_purpose), "It was {call}, and failed with {errno}."},
 };
 
 /* Advice for what was found, in place of the cause's; the first that fits. */

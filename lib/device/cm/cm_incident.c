@@ -8,17 +8,8 @@
 
 static void put(struct cm_object *o, const uint8_t dgid[16], struct incident *i)
 {
-    struct session *sn = o->o.session;
-    struct device *d = o->device ? o->device : sn->rnic->devices ? sn->rnic->device[0] : NULL;
-
-    if (!d)
-        return;
-    i->kind = INCIDENT_CALL;
-    i->time = sn->rnic->config.clock();
-    i->qpn = o->qpn;
-    i->program = session_program(sn);
     memcpy(i->dgid, dgid, sizeof(i->dgid));
-    incident_put(&d->calls, i);
+    incident_keep(o->o.session, o->device, o->qpn, i);
 }
 
 void cm_incident_of_address(struct cm_object *o, const struct ctl_cm_addr *dst, int err)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "control/incident_call.h"
 #include "control/session_state.h"
 
 /* The message of a verb. Several may be one verb's. */
@@ -81,6 +82,15 @@ static bool is_of_device(const struct session *sn, const struct ctl_msg *m,
     return sn->device && sn->device->index == (unsigned)f->device;
 }
 
+/* The device that a call is for; NULL: none yet, or none at all. */
+static struct device *device_of(const struct session *sn, const struct ctl_msg *m)
+{
+    const struct rnic *r = sn->rnic;
+
+    return m->type == CTL_OPEN && m->open.device < r->devices ? r->device[m->open.device]
+                                                              : sn->device;
+}
+
 bool fault_verbs_asked(const struct session *sn)
 {
     const struct ctl_msg m = {.type = CTL_JUDGE};
@@ -112,6 +122,7 @@ int fault_verbs_check(struct session *sn, const struct ctl_msg *m)
             !inject_decide_call(&live->rule, &live->hits, &call, now - min_of(live->since, now)))
             continue;
         atomic_fetch_add_explicit(&live->hits.acted, 1, memory_order_relaxed);
+        incident_of_rule(sn, device_of(sn, m), call.verb, live->rule.error);
         return -live->rule.error;
     }
     return 0;

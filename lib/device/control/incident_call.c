@@ -15,13 +15,17 @@ struct incident_program session_program(const struct session *sn)
     return p;
 }
 
-static void keep(struct session *sn, uint32_t qpn, struct incident *i)
+void incident_keep(struct session *sn, struct device *d, uint32_t qpn, struct incident *i)
 {
+    if (!d)
+        d = sn->rnic->devices ? sn->rnic->device[0] : NULL;
+    if (!d)
+        return;
     i->kind = INCIDENT_CALL;
     i->time = sn->rnic->config.clock();
     i->qpn = qpn;
     i->program = session_program(sn);
-    incident_put(&sn->device->calls, i);
+    incident_put(&d->calls, i);
 }
 
 /* In the order of device_resolve. */
@@ -67,11 +71,18 @@ void incident_of_resolve(struct session *sn, uint32_t qpn, uint32_t dest_qpn,
     else
         return;
     memcpy(i.dgid, attr->dgid, sizeof(i.dgid));
-    keep(sn, qpn, &i);
+    incident_keep(sn, sn->device, qpn, &i);
+}
+
+void incident_of_rule(struct session *sn, struct device *d, unsigned verb, int error)
+{
+    struct incident i = {.cause = CAUSE_call_on_purpose, .detail = {verb, (uint64_t)error}};
+
+    incident_keep(sn, d, 0, &i);
 }
 
 void incident_of_modify(struct session *sn, uint32_t qpn, struct incident *i)
 {
     if (i->cause)
-        keep(sn, qpn, i);
+        incident_keep(sn, sn->device, qpn, i);
 }

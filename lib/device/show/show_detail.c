@@ -10,6 +10,7 @@
 #include "control/session_state.h"
 #include "device_host.h"
 #include "drop.h"
+#include "inject.h"
 #include "mem_window.h"
 #include "mr_about.h"
 #include "opcode.h"
@@ -155,6 +156,20 @@ static const char *drop_word(uint64_t v)
     return v < DROP_COUNT ? drop_name((enum drop)v) : "?";
 }
 
+static const char *call_word(uint64_t v)
+{
+    const char *name = inject_verb_function(v);
+
+    return name ? name : "?";
+}
+
+static const char *errno_word(uint64_t v)
+{
+    const char *name = inject_error_name(v);
+
+    return name ? name : "?";
+}
+
 static const char *cause_word(uint64_t v)
 {
     const struct cause_text *t = v <= CAUSE_MAX ? cause_text((uint32_t)v) : NULL;
@@ -196,6 +211,8 @@ static const struct {
     WORD("reason", drop_word),
     WORD("qp_type", qp_type_word),
     WORD("peer_cause", cause_word),
+    WORD("call", call_word),
+    WORD("errno", errno_word),
     MASK("right", rights),
     MASK("rights", rights),
     MASK("asked", rights),
