@@ -141,7 +141,9 @@ static int apply_option(struct options *o, int option)
             return -1;
         return o->idle_exit ? 0 : bad_usage("--idle-exit", optarg);
     case OPT_WORKERS:
-        if (!parse_number("--workers", optarg, 10, WORKERS_MAX, &o->workers) && o->workers)
+        if (parse_number("--workers", optarg, 10, UINT_MAX, &o->workers))
+            return -1;
+        if (o->workers && o->workers <= WORKERS_MAX)
             return 0;
         fprintf(stderr, "uroced: --workers takes 1 to %u\n", WORKERS_MAX);
         return -1;

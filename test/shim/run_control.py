@@ -775,7 +775,7 @@ def command_line(daemon):
                       ["--loopback=ten"], ["--loopback="], ["--group", "no such group"], ["--group", "0" * 64],
                       ["--user", "x" * 64]):
         result = subprocess.run([build.uroced, *arguments], capture_output=True, text=True, timeout=20)
-        if result.returncode != 2 or not result.stderr or result.stdout:
+        if result.returncode != 2 or result.stderr.count("uroced: ") != 1 or result.stdout:
             raise kit.Failure(f"{arguments}: status {result.returncode}: {result.stderr}{result.stdout}")
     for option, word in (("--version", "uroced"), ("--help", "usage")):
         result = subprocess.run([build.uroced, option], capture_output=True, text=True, timeout=20)
