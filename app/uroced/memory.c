@@ -21,6 +21,7 @@ struct space {
         struct mem_pinned_space pinned;
     };
     bool is_pinned;
+    bool is_trusted;
 };
 
 /* Whether the kernel lets this process access the memory of any process. */
@@ -48,6 +49,12 @@ static int open_either(struct space *s, const struct ucred *peer, const struct m
     }
     *copy = &mem_copy_backend;
     return mem_copy_space_init(&s->copy, peer->pid);
+}
+
+/* Whether the process may do what it likes with this one: signals, ptrace. */
+static bool is_trusted(const struct ucred *peer)
+{
+    return !peer->uid || peer->uid == geteuid();
 }
 
 static struct mem_life *life_of(struct space *s)
@@ -78,6 +85,7 @@ static void *space_open(const struct ucred *peer, const struct mem_backend **cop
     life_of(s)->end = space_end;
     life_of(s)->space = s;
     life_of(s)->user = (int)peer->uid;
+    s->is_trusted = is_trusted(peer);
     return s;
 }
 
@@ -107,7 +115,8 @@ static void space_close(void *space)
 static int map_into(struct mem_mapping *m, struct mem_region *mr, int fd,
                     const struct mem_piece *piece, unsigned n)
 {
-    int err = mem_map(m, mr, fd, piece, n, 0);
+    const struct space *s = mr->space;
+    int err = mem_map(m, mr, fd, piece, n, s->is_trusted ? MEM_MAP_TRUSTED : 0);
 
     if (!err && !mem_is_populated(m, fd, piece, n)) {
         mem_unmap(m, mr);

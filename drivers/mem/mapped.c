@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mapping an application's memfd, and the checks before: see mapped.h. */
+/* Mapping an application's file in memory, and the checks before: see mapped.h. */
 #include "mapped.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static int check_kind(int fd, unsigned flags, uint64_t *unit)
     if (fs.f_type != HUGETLBFS_MAGIC)
         return 0;
     *unit = max_of((uint64_t)fs.f_bsize, *unit);
-    return flags & MEM_MAP_HUGE ? 0 : -EOPNOTSUPP;
+    return flags & MEM_MAP_TRUSTED ? 0 : -EOPNOTSUPP;
 }
 
 /* PROT_ bits for mapping fd with this access, or -EACCES. */
@@ -143,7 +143,7 @@ int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct
     err = check_pieces(mr, piece, n);
     if (err)
         return err;
-    if (!(seals & F_SEAL_SHRINK))
+    if (!(seals & F_SEAL_SHRINK) && !(flags & MEM_MAP_TRUSTED))
         return -EPERM;
     err = check_file(mr, fd, piece, n, flags, &unit);
     if (err)
@@ -161,6 +161,8 @@ int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct
     if (base == MAP_FAILED)
         return map_error();
     err = reserved ? map_pieces(base, prot, fd, piece, n, first) : 0;
+    if (!err && unit != page_bytes()) /* an error here, instead of a signal later */
+        err = madvise(base, len, MADV_POPULATE_READ) ? -errno : 0;
     if (err) {
         munmap(base, len);
         return err;

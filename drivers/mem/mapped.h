@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reaching application memory by mapping it: the range is (part of) a memfd that the application
- * passes to the daemon. Nothing that the application does with the file afterwards may make an
- * access by the dataplane raise a signal; hence the checks.
+ * Reaching application memory by mapping it: the range is (part of) a file in memory that the
+ * application passes to the daemon. Nothing that the application does with the file afterwards may
+ * make an access by the dataplane raise a signal; hence the checks.
  */
 #ifndef UROCE_MEM_MAPPED_H
 #define UROCE_MEM_MAPPED_H
@@ -18,11 +18,11 @@ struct mem_mapping {
 
 enum mem_map_flag {
     /*
-     * Accept huge page files. An application that punches a hole into one while the huge page
-     * pool is empty makes the dataplane's next access there raise SIGBUS: for trusted applications
-     * only.
+     * The application could end this process anyway. Accept files that are not sealed, and huge
+     * page files. An application that shortens one, or punches a hole into one of huge pages while
+     * their pool is empty, makes the dataplane's next access there raise SIGBUS.
      */
-    MEM_MAP_HUGE = 1 << 0,
+    MEM_MAP_TRUSTED = 1 << 0,
 };
 
 /*
@@ -39,7 +39,7 @@ enum mem_map_flag {
  *               is empty, or a piece other than the last does not end at the end of a page; or an
  *               address and its offset in the file differ in the offset in a page
  *
- *  -EPERM       the file is not sealed against shrinking (F_SEAL_SHRINK)
+ *  -EPERM       the file is not sealed against shrinking (F_SEAL_SHRINK), without MEM_MAP_TRUSTED
  *
  *  -EOVERFLOW   a piece's end is beyond the largest file offset
  *
@@ -48,7 +48,7 @@ enum mem_map_flag {
  *  -EACCES      mr->access grants writing, but fd is not writable or the file is sealed against
  *               it; or fd is not readable
  *
- *  -EOPNOTSUPP  a huge page file, without MEM_MAP_HUGE or in several pieces
+ *  -EOPNOTSUPP  a huge page file, without MEM_MAP_TRUSTED or in several pieces
  *
  *  -ENOMEM      no address space, or no huge pages
  */

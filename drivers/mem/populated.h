@@ -15,7 +15,7 @@
 #define MEM_POPULATED_YIELD 2048u
 
 /*
- * Whether all pages of the n pieces of fd exist, which mem_map has mapped without MEM_MAP_HUGE.
+ * Whether all pages of the n pieces of fd exist, which mem_map has mapped.
  * Without a look at them if the file has as many pages as fit into it: an application that has
  * others beyond its end, and holes, deceives this, and can as well punch the holes later.
  * The application may hold a lease on the file (the call does not wait), or its lock (it waits).

@@ -25,7 +25,7 @@ enum ctl_mr_flag {
  */
 enum ctl_mr_why {
     CTL_MR_UNKNOWN,
-    CTL_MR_SHARED,      /* mapped: the application's own sealed memfd */
+    CTL_MR_SHARED,      /* mapped: the application's own file in memory */
     CTL_MR_ADOPTED,     /* mapped: private memory that was moved into a memfd */
     CTL_MR_OFF,         /* adoption is turned off */
     CTL_MR_SMALL,       /* too small for the cost of adoption, and only large ones are adopted */
@@ -34,7 +34,7 @@ enum ctl_mr_why {
     CTL_MR_TOOL,        /* valgrind, or a sanitizer, watches the program's memory */
     CTL_MR_KERNEL,      /* the kernel or the CPU lacks a feature that adoption needs */
     CTL_MR_NO_UFFD,     /* no permission for a userfaultfd that blocks system calls too */
-    CTL_MR_NOT_PRIVATE, /* shared memory that is no sealed memfd, or a file */
+    CTL_MR_NOT_PRIVATE, /* shared memory that the daemon does not map, or a file */
     CTL_MR_NO_ACCESS,   /* not mapped, or not with the protection that the access rights need */
     CTL_MR_STACK,       /* stacks and thread-local memory */
     CTL_MR_SPARSE,      /* most pages were never touched */

@@ -89,11 +89,12 @@ unsigned mr_pieces(const struct client_mr *mr, const struct adopt_lease *l,
     return l->pieces;
 }
 
-/* The program's own memfd, or -1. The region is populated, so that no page is allocated when the
- * daemon touches it; the daemon refuses to map a region with holes. */
-static int offer_shared(struct ctl_reg_mr *r)
+/* The program's own file in memory, or -1. The region is populated, so that no page is allocated
+ * when the daemon touches it; the daemon refuses to map a region with holes. */
+static int offer_shared(const struct client *c, struct ctl_reg_mr *r)
 {
-    int fd = mr_backing_find(r->addr, r->length, &r->fd_offset);
+    bool sealed = !conn_is_trusted(&c->conn);
+    int fd = mr_backing_find(r->addr, r->length, sealed, &r->fd_offset);
 
     if (fd < 0)
         return -1;
@@ -131,7 +132,7 @@ static int offer_adopted(struct client_mr *mr, struct ctl_reg_mr *r, unsigned fl
 }
 
 /* Fills in how the daemon reaches the region. Returns the descriptor to send, or -1. */
-static int offer_memory(struct client_mr *mr, struct ctl_reg_mr *r)
+static int offer_memory(const struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
 {
     enum ctl_mr_why otherwise = CTL_MR_UNKNOWN;
     unsigned flags = 0;
@@ -144,7 +145,7 @@ static int offer_memory(struct client_mr *mr, struct ctl_reg_mr *r)
     if (adoptable)
         adopt_init(&mr_adopt_config);
     if (!adoptable || adopt_is_shared(r->addr))
-        fd = offer_shared(r);
+        fd = offer_shared(c, r);
     if (fd < 0 && adoptable)
         fd = offer_adopted(mr, r, flags, otherwise);
     return fd;
@@ -208,7 +209,7 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
         return err == -ENOSPC ? -ENOMEM : err;
     m.reg_mr.uidx = mr->uidx;
     mr_check_lost();
-    fd = offer_memory(mr, &m.reg_mr);
+    fd = offer_memory(c, mr, &m.reg_mr);
     why = m.reg_mr.why;
     if (m.reg_mr.flags & CTL_MR_FD)
         err = fd < 0 ? -EMFILE : 0;

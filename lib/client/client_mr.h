@@ -51,10 +51,11 @@ int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t len
                     enum client_prefetch how);
 
 /*
- * Finds the descriptor of this process that backs all of [addr, addr + length): a memfd sealed with
- * F_SEAL_SHRINK, mapped shared and writable in one piece. Returns a new descriptor (close-on-exec,
- * the caller's) and the offset of addr in it, or -ENOENT.
+ * Finds what backs all of [addr, addr + length): a file in memory (of tmpfs, of huge pages, System
+ * V shared memory), mapped shared and writable in one piece. With `sealed` only a memfd with
+ * F_SEAL_SHRINK whose descriptor this process has. Returns a new descriptor (close-on-exec, the
+ * caller's) and the offset of addr in it, or -ENOENT.
  */
-int mr_backing_find(uint64_t addr, uint64_t length, uint64_t *offset);
+int mr_backing_find(uint64_t addr, uint64_t length, bool sealed, uint64_t *offset);
 
 #endif

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memfd behind a program's own shared mapping, and the program's descriptor of it. Nothing
- * leads from a mapping to its descriptor, so they are looked through: first those near the last one
- * that was found, as a program with thousands registers its memory in the order in which it made
- * it, or the same memory again.
+ * The file behind a program's own shared mapping. Nothing leads from a mapping to a descriptor of
+ * its file, so the program's descriptors are looked through: first those near the last one that was
+ * found, as a program with thousands registers its memory in the order in which it made it, or the
+ * same memory again. A program that has closed its descriptor may have left the file its name; a
+ * file without one is opened through the mapping, which the kernel allows to root.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "adopt_vma.h"
@@ -20,28 +25,39 @@
 
 static int last_found; /* under mr_mutex */
 
-/* Whether fd is the mapped file, writable, and sealed so that it cannot shrink under the daemon. */
-static bool is_backing(int fd, const struct vma *v)
+struct sought {
+    struct vma v;
+    bool sealed;
+};
+
+static bool is_file(const struct stat *st, const struct vma *v)
+{
+    return S_ISREG(st->st_mode) && st->st_ino == v->ino &&
+           st->st_dev == makedev(v->major_dev, v->minor_dev);
+}
+
+/* Whether fd is the mapped file, in memory (others have no seals) and writable; and, if it has to
+ * be, sealed so that it cannot shrink under the daemon. */
+static bool is_backing(int fd, const struct sought *s)
 {
     struct stat st;
     int seals;
 
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_ino != v->ino ||
-        st.st_dev != makedev(v->major_dev, v->minor_dev))
+    if (fstat(fd, &st) || !is_file(&st, &s->v))
         return false;
     seals = fcntl(fd, F_GET_SEALS);
-    return seals >= 0 && (seals & F_SEAL_SHRINK) &&
+    return seals >= 0 && (!s->sealed || (seals & F_SEAL_SHRINK)) &&
            !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) &&
            (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 }
 
 /* A duplicate of fd if that is the mapped file, or -1. It is checked, too: another thread may have
  * closed fd before. */
-static int take(int fd, const struct vma *v)
+static int take(int fd, const struct sought *s)
 {
-    int copy = is_backing(fd, v) ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    int copy = is_backing(fd, s) ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 
-    if (copy >= 0 && !is_backing(copy, v)) {
+    if (copy >= 0 && !is_backing(copy, s)) {
         close(copy);
         return -1;
     }
@@ -50,19 +66,19 @@ static int take(int fd, const struct vma *v)
     return copy;
 }
 
-static int find_near(const struct vma *v)
+static int find_near(const struct sought *s)
 {
-    int near = last_found, found = take(near, v);
+    int near = last_found, found = take(near, s);
 
     for (int i = 1; found < 0 && i <= NEAR; i++) {
-        found = take(near + i, v);
+        found = take(near + i, s);
         if (found < 0)
-            found = take(near - i, v);
+            found = take(near - i, s);
     }
     return found;
 }
 
-static int find_anywhere(const struct vma *v)
+static int find_anywhere(const struct sought *s)
 {
     DIR *dir = opendir("/proc/self/fd");
     struct dirent *entry;
@@ -72,23 +88,68 @@ static int find_anywhere(const struct vma *v)
         return -1;
     while (found < 0 && (entry = readdir(dir)))
         if (entry->d_name[0] != '.')
-            found = take(atoi(entry->d_name), v);
+            found = take(atoi(entry->d_name), s);
     closedir(dir);
     return found;
 }
 
-int mr_backing_find(uint64_t addr, uint64_t length, uint64_t *offset)
+static bool leads_to(const char *path, const struct sought *s)
 {
-    struct vma v;
+    struct stat st;
+
+    return !stat(path, &st) && is_file(&st, &s->v);
+}
+
+static bool is_in_memory(const char *path)
+{
+    struct statfs fs;
+
+    return !statfs(path, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC);
+}
+
+/* Nothing but the mapped file is opened, as far as a look before can tell. */
+static int open_file(const char *path, const struct sought *s)
+{
+    int fd;
+
+    if (!leads_to(path, s) || !is_in_memory(path))
+        return -1;
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd >= 0 && !is_backing(fd, s)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int open_mapped(const struct sought *s)
+{
+    char path[64];
+    int fd = open_file(s->v.name, s);
+
+    if (fd >= 0)
+        return fd;
+    snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, s->v.start, s->v.end);
+    return open_file(path, s);
+}
+
+int mr_backing_find(uint64_t addr, uint64_t length, bool sealed, uint64_t *offset)
+{
+    struct sought s = {.sealed = sealed};
+    const struct vma *v = &s.v;
     int found;
 
-    if (!length || addr + length < addr || vma_find(addr, &v) || v.start > addr)
+    if (!length || addr + length < addr || vma_find(addr, &s.v) || v->start > addr)
         return -ENOENT;
-    if (!v.shared || !v.r || !v.w || !vma_is_memfd(&v) || addr + length > v.end)
+    if (!v->shared || !v->r || !v->w || !v->ino || addr + length > v->end)
         return -ENOENT;
-    *offset = v.offset + (addr - v.start);
-    found = find_near(&v);
+    if (!vma_is_memfd(v) && (sealed || (leads_to(v->name, &s) && !is_in_memory(v->name))))
+        return -ENOENT;
+    *offset = v->offset + (addr - v->start);
+    found = find_near(&s);
+    if (found < 0 && !sealed)
+        found = open_mapped(&s);
     if (found < 0)
-        found = find_anywhere(&v);
+        found = find_anywhere(&s);
     return found < 0 ? -ENOENT : found;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SIGBUS in a worker: memory of a program that the kernel cannot supply, because its page is broken
- * (a memory error), or cannot be read back from swap, or would exceed what the system may commit.
+ * (a memory error), or cannot be read back from swap, or would exceed what the system may commit;
+ * or because a program that is trusted has made its file shorter.
  *
  * The worker is in the middle of a copy, which returns nothing, so that it costs nothing. The
  * handler puts an empty page of the daemon's own into the mapping, and the copy goes on. What it
@@ -51,6 +52,25 @@ static _Atomic uint32_t *faults_of(const struct worker *w, const struct mem_regi
     return NULL;
 }
 
+static bool map_empty(uintptr_t first, uintptr_t end)
+{
+    return mmap((void *)first, end - first, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+/* The kernel replaces no part of a huge page, so the first size that it takes is the page's. The
+ * mapping, unlike the region, consists of whole ones. */
+static bool replace_huge_page(uintptr_t at)
+{
+    for (unsigned bits = 16; bits <= 34; bits++) {
+        uintptr_t size = (uintptr_t)1 << bits, first = at & ~(size - 1);
+
+        if (map_empty(first, first + size))
+            return true;
+    }
+    return false;
+}
+
 /* An empty page, or as many as have failed together, of the region's mapping. */
 static bool replace_pages(const struct mem_region *mr, uintptr_t at, size_t size)
 {
@@ -61,8 +81,7 @@ static bool replace_pages(const struct mem_region *mr, uintptr_t at, size_t size
     size = max_of(size, page);
     first = max_of(first, at & ~(size - 1));
     end = min_of(end, (at & ~(size - 1)) + size);
-    return mmap((void *)first, end - first, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+    return map_empty(first, end) || replace_huge_page(at);
 }
 
 /* The regions found stay: they are freed after this worker's next quiet point. */

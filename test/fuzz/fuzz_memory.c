@@ -47,6 +47,8 @@ struct mapped {
     struct mem_region mr;
     void *mapping;
     int file;
+    bool
+        sealed; /* against shrinking; a worker survives what others do, and this program does not */
     uint64_t offset; /* in the file, of the first piece */
 };
 
@@ -93,6 +95,7 @@ static void map_region(struct input *in)
     r->offset = n ? piece[0].offset : 0;
     if (!r->mr.len || !n) /* the control thread refuses both */
         return;
+    r->sealed = fcntl(w.file[r->file], F_GET_SEALS) & F_SEAL_SHRINK;
     r->mapping = uroced_memory.map(&r->mr, w.file[r->file], piece, n, &err);
     REQUIRE(r->mapping ? r->mr.direct != NULL : err < 0);
 }
@@ -115,7 +118,7 @@ static void touch(struct input *in)
     volatile uint8_t *byte;
     uint8_t stored = take(in), read;
 
-    if (!r->mapping || at >= r->mr.len)
+    if (!r->mapping || !r->sealed || at >= r->mr.len)
         return;
     byte = (uint8_t *)r->mr.direct + at;
     read = *byte;

@@ -60,16 +60,16 @@ class Build:
 
 class Daemon:
     """A uroced on a control socket of its own. configuration: the text of its configuration file, in place of arguments.
-    namespace: a network namespace to run it, and its programs, in."""
+    namespace: a network namespace to run it, and its programs, in; prefix: a command to run them by."""
 
-    def __init__(self, build, folder, name="uroced", arguments=("--loopback",), namespace=None, configuration=None):
+    def __init__(self, build, folder, name="uroced", arguments=("--loopback",), namespace=None, configuration=None, prefix=()):
         if configuration is not None:
             path = os.path.join(folder, name + ".ini")
             with open(path, "w") as file:
                 file.write(configuration)
             arguments = ("-c", path)
         self.build = build
-        self.prefix = ["ip", "netns", "exec", namespace] if namespace else []
+        self.prefix = ["ip", "netns", "exec", namespace] if namespace else list(prefix)
         self.socket = os.path.join(folder, name + ".sock")
         self.log_name = os.path.join(folder, name + ".log")
         ready, ready_write = os.pipe()

@@ -88,7 +88,7 @@ static void sealed_shared_memory_is_found(void **state)
     uint64_t offset = 0;
     uint8_t byte;
 
-    found = mr_backing_find((uintptr_t)p + 100, LEN / 2 - 100, &offset);
+    found = mr_backing_find((uintptr_t)p + 100, LEN / 2 - 100, true, &offset);
     assert_true(found >= 0);
     assert_int_equal(offset, LEN / 2 + 100);
     p[100] = 0x5A;
@@ -96,12 +96,12 @@ static void sealed_shared_memory_is_found(void **state)
     assert_int_equal(byte, 0x5A);
     close(found);
     /* One byte more than the file has. */
-    assert_int_equal(mr_backing_find((uintptr_t)p, LEN / 2 + 1, &offset), -ENOENT);
-    assert_int_equal(mr_backing_find((uintptr_t)p, UINT64_MAX, &offset), -ENOENT);
-    assert_int_equal(mr_backing_find((uintptr_t)p, 0, &offset), -ENOENT);
+    assert_int_equal(mr_backing_find((uintptr_t)p, LEN / 2 + 1, true, &offset), -ENOENT);
+    assert_int_equal(mr_backing_find((uintptr_t)p, UINT64_MAX, true, &offset), -ENOENT);
+    assert_int_equal(mr_backing_find((uintptr_t)p, 0, true, &offset), -ENOENT);
     /* The daemon must not be able to write what the application cannot. */
     assert_int_equal(mprotect(p, LEN / 2, PROT_READ), 0);
-    assert_int_equal(mr_backing_find((uintptr_t)p, 100, &offset), -ENOENT);
+    assert_int_equal(mr_backing_find((uintptr_t)p, 100, true, &offset), -ENOENT);
     munmap(p, LEN / 2);
     close(fd);
 }
@@ -117,7 +117,7 @@ static void memory_with_a_long_name_is_found(void **state)
     memset(name, 'n', sizeof(name) - 1);
     fd = named_memfd(name, F_SEAL_SHRINK);
     p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    found = mr_backing_find((uintptr_t)p, LEN, &offset);
+    found = mr_backing_find((uintptr_t)p, LEN, true, &offset);
     munmap(p, LEN);
     close(fd);
     assert_true(found >= 0);
@@ -140,7 +140,7 @@ static void each_of_many_descriptors_is_found(void **state)
         int i = turn < FILES ? turn : turn < 2 * FILES ? 2 * FILES - 1 - turn : turn * 29 % FILES;
         uint64_t offset;
         uint8_t byte;
-        int found = mr_backing_find((uintptr_t)p[i], LEN, &offset);
+        int found = mr_backing_find((uintptr_t)p[i], LEN, true, &offset);
 
         assert_true(found >= 0);
         assert_int_equal(pread(found, &byte, 1, (off_t)offset), 1);
@@ -161,14 +161,14 @@ static void other_memory_is_not_offered(void **state)
     void *heap = malloc(LEN);
     uint64_t offset;
 
-    assert_int_equal(mr_backing_find((uintptr_t)shared, LEN, &offset), -ENOENT);
+    assert_int_equal(mr_backing_find((uintptr_t)shared, LEN, true, &offset), -ENOENT);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-    assert_int_equal(mr_backing_find((uintptr_t) private, LEN, &offset), -ENOENT);
-    assert_int_equal(mr_backing_find((uintptr_t)heap, LEN, &offset), -ENOENT);
-    assert_int_equal(mr_backing_find(1, 16, &offset), -ENOENT);
+    assert_int_equal(mr_backing_find((uintptr_t) private, LEN, true, &offset), -ENOENT);
+    assert_int_equal(mr_backing_find((uintptr_t)heap, LEN, true, &offset), -ENOENT);
+    assert_int_equal(mr_backing_find(1, 16, true, &offset), -ENOENT);
     /* Without its descriptor the memory cannot be passed on. */
     close(fd);
-    assert_int_equal(mr_backing_find((uintptr_t)shared, LEN, &offset), -ENOENT);
+    assert_int_equal(mr_backing_find((uintptr_t)shared, LEN, true, &offset), -ENOENT);
     munmap(shared, LEN);
     munmap(private, LEN);
     free(heap);

@@ -402,10 +402,12 @@ static void unmapped_memory(void **state)
 /* A file that the program maps is never the daemon's to map: it would get SIGBUS. */
 static void truncated_file(void **state)
 {
-    int fd = memfd_create("file", MFD_CLOEXEC);
+    int fd = open(".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
     struct ibv_mr *mr;
     uint8_t *at;
 
+    if (fd < 0 || fcntl(fd, F_GET_SEALS) >= 0) /* it is in memory, and would be mapped */
+        skip();
     assert_int_equal(ftruncate(fd, BYTES), 0);
     at = map(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     mr = registered(at, BYTES);

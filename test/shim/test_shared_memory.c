@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registers shared memory of each kind, moves bytes to and from it, and prints "KIND ADDRESS" while
+ * the region is registered, until a line arrives. A kind that this system or this user cannot have
+ * is printed without an address. Run by run_shared_memory.py.
+ *
+ * usage: test_shared_memory FOLDER-ON-DISK
+ *        test_shared_memory truncated
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+#include "unit.h"
+#include "verbs_pair.h"
+
+#define BYTES  (2u << 20) /* one huge page */
+#define LEN    3000u
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+static struct pair p;
+static const char *folder;
+
+/* ---- the kinds: the memory, or MAP_FAILED ---- */
+
+static uint8_t *map_file(int fd)
+{
+    return mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+}
+
+/* fd: as it was made, and empty; it stays open. */
+static uint8_t *sized(int fd)
+{
+    return fd < 0 || ftruncate(fd, BYTES) ? MAP_FAILED : map_file(fd);
+}
+
+static uint8_t *closed(int fd)
+{
+    uint8_t *at = sized(fd);
+
+    close(fd);
+    return at;
+}
+
+static uint8_t *sealed_memfd(void)
+{
+    int fd = memfd_create("kind", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_int_equal(ftruncate(fd, BYTES), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    return map_file(fd);
+}
+
+static uint8_t *memfd(void)
+{
+    return sized(memfd_create("kind", MFD_CLOEXEC));
+}
+
+static uint8_t *closed_memfd(void)
+{
+    return closed(memfd_create("kind", MFD_CLOEXEC));
+}
+
+static uint8_t *huge_memfd(void)
+{
+    return sized(memfd_create("kind", MFD_CLOEXEC | MFD_HUGETLB));
+}
+
+static int posix_object(const char *name)
+{
+    return shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+}
+
+/* As most programs do: the mapping is all that they keep until the end. */
+static char kept[64];
+
+static uint8_t *posix_by_name(void)
+{
+    snprintf(kept, sizeof(kept), "/uroce-test-%d", getpid());
+    return closed(posix_object(kept));
+}
+
+static uint8_t *posix_without_name(void)
+{
+    char name[64];
+    int fd;
+
+    snprintf(name, sizeof(name), "/uroce-test-unlinked-%d", getpid());
+    fd = posix_object(name);
+    shm_unlink(name);
+    return sized(fd);
+}
+
+static uint8_t *system_v(int flags)
+{
+    int id = shmget(IPC_PRIVATE, BYTES, IPC_CREAT | 0600 | flags);
+    uint8_t *at = id < 0 ? MAP_FAILED : shmat(id, NULL, 0);
+
+    shmctl(id, IPC_RMID, NULL);
+    return at;
+}
+
+static uint8_t *system_v_small(void)
+{
+    return system_v(0);
+}
+
+static uint8_t *system_v_huge(void)
+{
+    return system_v(SHM_HUGETLB);
+}
+
+static uint8_t *anonymous(void)
+{
+    return mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static uint8_t *on_disk(void)
+{
+    return sized(open(folder, O_RDWR | O_TMPFILE, 0600));
+}
+
+static const struct {
+    const char *name;
+    uint8_t *(*make)(void);
+} kinds[] = {
+    {"sealed_memfd", sealed_memfd},   {"memfd", memfd},
+    {"closed_memfd", closed_memfd},   {"huge_memfd", huge_memfd},
+    {"posix_by_name", posix_by_name}, {"posix_without_name", posix_without_name},
+    {"system_v", system_v_small},     {"system_v_huge", system_v_huge},
+    {"anonymous", anonymous},         {"on_disk", on_disk},
+};
+
+/* ---- */
+
+static enum ibv_wc_status request(enum ibv_wr_opcode op, struct side *to)
+{
+    struct ibv_wc wc;
+
+    assert_int_equal(post_send(&p.a, op, to, 0, LEN, 1), 0);
+    await(p.cq, &wc, 1);
+    return wc.status;
+}
+
+/* The program finds what a WRITE brought, and a READ what the program wrote. */
+static void check_bytes(struct side *remote)
+{
+    memset(p.a.buffer, 0x5A, LEN);
+    assert_int_equal(request(IBV_WR_RDMA_WRITE, remote), IBV_WC_SUCCESS);
+    assert_memory_equal(remote->buffer, p.a.buffer, LEN);
+    memset(remote->buffer, 0xA5, LEN);
+    assert_int_equal(request(IBV_WR_RDMA_READ, remote), IBV_WC_SUCCESS);
+    assert_memory_equal(remote->buffer, p.a.buffer, LEN);
+}
+
+static void wait_for_line(void)
+{
+    char line[16];
+
+    fflush(stdout);
+    assert_non_null(fgets(line, sizeof(line), stdin));
+}
+
+static void try_kind(unsigned i)
+{
+    struct side remote = {.qp = p.b.qp, .buffer = kinds[i].make()};
+
+    if (remote.buffer == MAP_FAILED) {
+        printf("%s\n", kinds[i].name);
+        return;
+    }
+    remote.mr = ibv_reg_mr(p.pd, remote.buffer, BYTES, ACCESS);
+    assert_non_null(remote.mr);
+    check_bytes(&remote);
+    printf("%s 0x%jx\n", kinds[i].name, (uintmax_t)(uintptr_t)remote.buffer);
+    wait_for_line();
+    assert_int_equal(ibv_dereg_mr(remote.mr), 0);
+    check_bytes(&p.b);
+}
+
+/* The file becomes shorter under the daemon: the request fails, and so does the queue pair. */
+static void shorten(const char *name, unsigned flags)
+{
+    int fd = memfd_create("truncated", MFD_CLOEXEC | flags);
+    struct side remote = {.qp = p.b.qp, .buffer = sized(fd)};
+
+    if (remote.buffer == MAP_FAILED)
+        return;
+    remote.mr = ibv_reg_mr(p.pd, remote.buffer, BYTES, ACCESS);
+    assert_non_null(remote.mr);
+    check_bytes(&remote);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_not_equal(request(IBV_WR_RDMA_WRITE, &remote), IBV_WC_SUCCESS);
+    printf("%s\n", name);
+    modify_state(p.a.qp, IBV_QPS_RESET);
+    modify_state(p.b.qp, IBV_QPS_RESET);
+    pair_reconnect(&p);
+    check_bytes(&p.b);
+    assert_int_equal(ibv_dereg_mr(remote.mr), 0);
+    close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    assert_int_equal(argc, 2);
+    folder = argv[1];
+    pair_open(&p);
+    if (!strcmp(folder, "truncated")) {
+        shorten("small", 0);
+        shorten("huge", MFD_HUGETLB);
+        pair_close(&p);
+        return 0;
+    }
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        try_kind(i);
+    shm_unlink(kept);
+    pair_close(&p);
+    return 0;
+}
