@@ -149,7 +149,8 @@ static int start_env(struct daemon *d, const struct options *o, char **argv)
     return err;
 }
 
-/* Signals only end the event loop. Threads that start later, also the EAL's, inherit the mask. */
+/* Signals only end the event loop. Threads that start later, also the EAL's, inherit the mask.
+ * SIGXFSZ: a limit of the size of files (ulimit -f) is for memfds and captures, too. */
 static int open_signals(struct daemon *d)
 {
     sigset_t set;
@@ -158,6 +159,7 @@ static int open_signals(struct daemon *d)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (sigprocmask(SIG_BLOCK, &set, NULL))
         return -errno;
     d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

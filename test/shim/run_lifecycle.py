@@ -6,6 +6,7 @@ usage: run_lifecycle.py --build DIR"""
 import concurrent.futures
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -350,6 +351,19 @@ def killed_program():
         daemon.stop()
 
 
+def daemon_with_a_limit_of_files():
+    """RLIMIT_FSIZE is for memfds, too: what needs one is refused, and SIGXFSZ does not end the daemon."""
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    try:
+        for limit, status in ((0, 1), (resource.RLIM_INFINITY, 0)):
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            result = subprocess.run(["ibv_devinfo"], env=daemon.environment(), capture_output=True, text=True, timeout=20)
+            if result.returncode != status or not daemon.alive():
+                raise kit.Failure(f"limit {limit}: status {result.returncode}, {result.stdout}{result.stderr}{daemon.log()}")
+    finally:
+        daemon.stop()
+
+
 def idle_processor_time():
     """An idle daemon: without programs, and with one that waits."""
     daemon = kit.Daemon(build, kit.scratch_folder())
@@ -390,6 +404,7 @@ POINTS = (
     ("the log of a crashed daemon", log_is_kept),
     ("uroce show, every topic, as tables and JSON", show_topics),
     ("kill -9 of one program", killed_program),
+    ("a daemon that may make no large file", daemon_with_a_limit_of_files),
     ("an idle uroced takes less than 2 % of a core", idle_processor_time),
 )
 
