@@ -4,6 +4,7 @@
 #include <sys/sysinfo.h>
 
 #include "adopt_state.h"
+#include "file_limit.h"
 
 #define RECOUNT_NS  100000000 /* how long a finding of too many mappings is reused */
 #define PARTS_TRIED 1024      /* of the memfd, for a piece */
@@ -149,6 +150,8 @@ static enum ctl_mr_why move_into_memfd(uint64_t start, uint64_t end, const struc
     bool locked;
     int err;
 
+    if (!file_limit_allows(FILE_BYTES)) /* set since the memfd was made */
+        return CTL_MR_FAILED;
     if (!has_mappings_left() || !pick_offset(start, end, v, offset))
         return CTL_MR_NO_ROOM;
     if (!v->ino && adopt_untouched(start, end, limit) > limit)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "adopt_state.h"
+#include "file_limit.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -95,10 +96,13 @@ static bool forget_lost_descriptors(void)
 
 int adopt_new_memfd(void)
 {
-    int fd = (int)RAW(memfd_create, ADOPT_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL,
-                      0, 0, 0, 0);
     long err;
+    int fd;
 
+    if (!file_limit_allows(FILE_BYTES))
+        return -EFBIG;
+    fd = (int)RAW(memfd_create, ADOPT_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL, 0, 0,
+                  0, 0);
     if (fd == -EINVAL)
         fd = (int)RAW(memfd_create, ADOPT_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
     if (fd < 0)

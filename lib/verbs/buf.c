@@ -9,13 +9,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "file_limit.h"
 #include "later.h"
 
 /* The descriptor of a memfd of `size` bytes, whose pages exist; or a negative errno. */
 static int buf_memfd(size_t size)
 {
-    int fd = memfd_create("uroce-buf", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+    int fd, err;
 
+    if (!file_limit_allows(size))
+        return -ENOMEM;
+    fd = memfd_create("uroce-buf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
     err = posix_fallocate(fd, 0, (off_t)size);

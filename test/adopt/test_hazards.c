@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -341,6 +342,65 @@ static void descriptors_are_closed(void **state)
     unmap(q, 64 * KIB);
 }
 
+/* ---- a limit of the size of files ---- */
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void adopt_nothing(void *arg)
+{
+    static const struct adopt_config config;
+
+    limit_files(1 << 20);
+    if (adopt_init(&config) != CTL_MR_KERNEL)
+        _exit(1);
+}
+
+/* The limit is set while the program has adopted pages. */
+static void fork_without_adopting(void *arg)
+{
+    static const struct adopt_config config;
+    uint8_t *p = arg;
+    struct adopt_lease l;
+
+    if (adopt_init(&config) != CTL_MR_ADOPTED || acquire(&l, p, 64 * KIB) != CTL_MR_ADOPTED)
+        _exit(1);
+    p[3] = 77;
+    limit_files(1 << 20);
+    freeze(&l);
+    if (is_shared(p) || p[3] != 77 || p[4] != 1)
+        _exit(2);
+    adopt_release(&l);
+    if (acquire(&l, p, 64 * KIB) == CTL_MR_ADOPTED)
+        _exit(3);
+}
+
+/* SIGXFSZ would end the program. */
+static void files_are_limited(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    struct rlimit before;
+    struct adopt_lease l;
+
+    run_child(adopt_nothing, NULL);
+    run_child(fork_without_adopting, p);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit_files(1 << 20);
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_FAILED);
+    assert_true(is_plain(p));
+    adopt_release(&l);
+    limit_files(before.rlim_cur);
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+    adopt_release(&l);
+    unmap(p, 64 * KIB);
+}
+
 /* ---- permissions ---- */
 
 static int device = -1;
@@ -413,6 +473,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(views_do_not_last),
         cmocka_unit_test(children_adopt_too),
         cmocka_unit_test(pages_of_a_child),
+        cmocka_unit_test(files_are_limited),
         cmocka_unit_test(without_privileges),
         cmocka_unit_test(descriptors_are_closed),
     };

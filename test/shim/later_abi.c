@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #if !HAVE_FLUSH
@@ -449,6 +450,15 @@ static void flushing(uint8_t *memory)
 
 /* ---- buffers ---- */
 
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 static void refused_buffers(struct ibv_buf *buf, uint8_t *memory)
 {
     struct ibv_pd *other = ibv_alloc_pd(ctx);
@@ -464,6 +474,10 @@ static void refused_buffers(struct ibv_buf *buf, uint8_t *memory)
     point(!ibv_alloc_buf(pd, 0, &none) && errno == EINVAL && !none, "a buffer without bytes");
     point(!ibv_alloc_buf(pd, SIZE_MAX, &none) && errno == ENOMEM && !none,
           "a buffer of more than all memory");
+    limit_files(BYTES / 2);
+    point(!ibv_alloc_buf(pd, BYTES, &none) && errno == ENOMEM && !none,
+          "a buffer beyond the limit of files, without a signal");
+    limit_files(RLIM_INFINITY);
     ibv_dealloc_pd(other);
 }
 

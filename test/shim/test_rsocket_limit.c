@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsockets of a process that has no descriptors left, over the daemon that run_rsockets.py starts.
- */
+/* rsockets of a process that has no descriptors left, or may make no large file, over the daemon
+ * that run_rsockets.py starts. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -118,11 +118,24 @@ static void test_accept_at_an_address(void **state)
                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)});
 }
 
+/* Its memory is then no file: SIGXFSZ would end the process. */
+static void test_files_are_limited(void **state)
+{
+    struct rlimit before, low;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    low = (struct rlimit){1, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    check_accept((struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(31002)});
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accept_at_any_address),
         cmocka_unit_test(test_accept_at_an_address),
+        cmocka_unit_test(test_files_are_limited),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

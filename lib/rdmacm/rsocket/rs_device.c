@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "file_limit.h"
 #include "rs_socket.h"
 
 static struct rs_device *devices;
@@ -86,8 +87,11 @@ void rs_device_put(struct rs_device *device)
 /* Or a negative errno. */
 static int sealed_file(size_t size)
 {
-    int fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+    int fd, err;
 
+    if (!file_limit_allows(size))
+        return -EFBIG;
+    fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
     if (!ftruncate(fd, (off_t)size) && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) >= 0)
