@@ -2,6 +2,7 @@
 /* Opens a configured port: see port_open() in uroced.h. */
 #include "uroced.h"
 
+#include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,11 +67,22 @@ static struct pktio *open_packet(const struct uroced_port *p, unsigned queues, c
     return pktio_packet_open(&pc, error, size);
 }
 
+static void tell_end(void *arg, int err, uint64_t frames)
+{
+    const struct uroced_port *p = arg;
+
+    fprintf(stderr, "uroced: port.%u: the capture has ended early: %s: %s; it has %" PRIu64 " %s\n",
+            p->number, p->capture, strerror(err), frames, frames == 1 ? "frame" : "frames");
+}
+
 /* Wraps a port whose frames no other tool can capture. */
 static struct pktio *capture(struct pktio *io, const struct uroced_port *p, char *error,
                              size_t size)
 {
-    struct pktio_capture_config cc = {.file = p->capture, .frames = p->capture_frames};
+    struct pktio_capture_config cc = {.file = p->capture,
+                                      .frames = p->capture_frames,
+                                      .ended = tell_end,
+                                      .arg = (void *)(uintptr_t)p};
     struct pktio *outer = pktio_capture_open(io, &cc, error, size);
 
     if (!outer)

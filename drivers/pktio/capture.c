@@ -29,6 +29,8 @@ struct capture {
     struct pktio_ops ops; /* only those that `inner` has */
     struct pktio *inner;
     uint8_t mac[6];
+    void (*ended)(void *arg, int err, uint64_t frames);
+    void *arg;
     pthread_mutex_t lock; /* workers of several queues share the file */
     pcap_t *pcap;
     pcap_dumper_t *dumper; /* NULL: ended */
@@ -67,31 +69,41 @@ static void set_written_at(struct capture *c, ns_t at)
     atomic_store_explicit(&c->written_at, at, memory_order_relaxed);
 }
 
-/* The disk is full: readers would fail at a frame that is only partly in the file. */
-static void cut_partial_frame(struct capture *c)
+/* The disk is full: readers would fail at a frame that is only partly in the file. Returns how many
+ * frames are. The first end is the file header's. */
+static uint64_t cut_partial_frame(struct capture *c)
 {
     FILE *f = pcap_dump_file(c->dumper);
     struct stat st;
 
     __fpurge(f);
     if (fstat(fileno(f), &st) || !S_ISREG(st.st_mode))
-        return;
+        return c->ends - 1;
     for (uint64_t i = 1; i <= ENDS && i <= c->ends; i++) {
         off_t end = (off_t)c->end[(c->ends - i) % ENDS];
 
         if (end <= st.st_size) {
             (void)!ftruncate(fileno(f), end);
-            return;
+            return c->ends - i;
         }
     }
+    return 0;
 }
 
-static void end_capture(struct capture *c)
+/* err: of a write that has failed, or 0. What stdio still has may fail, too. */
+static void end_capture(struct capture *c, int err)
 {
-    if (c->dumper && (fflush(pcap_dump_file(c->dumper)) || ferror(pcap_dump_file(c->dumper))))
-        cut_partial_frame(c);
-    if (c->dumper)
-        pcap_dump_close(c->dumper);
+    if (!c->dumper)
+        return;
+    if (fflush(pcap_dump_file(c->dumper)) && !err)
+        err = errno;
+    if (err) {
+        uint64_t frames = cut_partial_frame(c);
+
+        if (c->ended)
+            c->ended(c->arg, err, frames);
+    }
+    pcap_dump_close(c->dumper);
     c->dumper = NULL;
 }
 
@@ -108,8 +120,10 @@ static void write_frame(struct capture *c, const struct frame *f)
     c->end[c->ends++ % ENDS] = c->size;
     if (!written_at(c))
         set_written_at(c, in_ns(&now));
-    if (ferror(pcap_dump_file(c->dumper)) || !--c->left)
-        end_capture(c);
+    if (ferror(pcap_dump_file(c->dumper)))
+        end_capture(c, errno);
+    else if (!--c->left)
+        end_capture(c, 0);
 }
 
 static void write_frames(struct capture *c, const struct frame *f, unsigned n, bool received)
@@ -128,7 +142,7 @@ static void flush_file(struct capture *c)
 {
     pthread_mutex_lock(&c->lock);
     if (c->dumper && written_at(c) && pcap_dump_flush(c->dumper))
-        end_capture(c);
+        end_capture(c, errno);
     set_written_at(c, 0);
     pthread_mutex_unlock(&c->lock);
 }
@@ -260,7 +274,7 @@ static const struct pktio_counters *capture_counters(struct pktio *io, unsigned 
 
 static void free_capture(struct capture *c)
 {
-    end_capture(c);
+    end_capture(c, 0);
     if (c->pcap)
         pcap_close(c->pcap);
     pthread_mutex_destroy(&c->lock);
@@ -333,6 +347,8 @@ struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_co
     pthread_mutex_init(&c->lock, NULL);
     c->inner = io;
     c->left = config->frames ? config->frames : UINT64_MAX;
+    c->ended = config->ended;
+    c->arg = config->arg;
     io->ops->info(io, &info);
     memcpy(c->mac, info.mac, sizeof(c->mac));
     set_ops(c);
@@ -349,6 +365,7 @@ struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_co
     c->size = sizeof(struct pcap_file_header);
     c->end[c->ends++] = c->size;
     /* Writes the file header now, so that a reader always finds a valid pcap file. */
-    pcap_dump_flush(c->dumper);
+    if (pcap_dump_flush(c->dumper))
+        end_capture(c, errno);
     return &c->io;
 }

@@ -13,6 +13,11 @@
 struct pktio_capture_config {
     const char *file;
     uint64_t frames; /* the capture ends after this many frames; 0: no limit */
+    /* NULL, or called once where the capture ends before, as the disk is full: with the errno, and
+     * how many frames the file has; of a pipe, how many its reader can have at most. A worker; or
+     * the control thread, while the port opens or closes. */
+    void (*ended)(void *arg, int err, uint64_t frames);
+    void *arg;
 };
 
 /*

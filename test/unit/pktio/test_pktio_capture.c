@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
+#include <errno.h>
 #include <pcap/pcap.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,9 +18,22 @@
 
 static char file[] = "/tmp/uroce-capture.XXXXXX";
 
+static unsigned ends;
+static int end_error;
+static uint64_t end_frames;
+
+static void note_end(void *arg, int err, uint64_t frames)
+{
+    assert_ptr_equal(arg, file);
+    ends++;
+    end_error = err;
+    end_frames = frames;
+}
+
 static struct pktio *wrap(struct pktio *io, uint64_t frames)
 {
-    struct pktio_capture_config config = {.file = file, .frames = frames};
+    struct pktio_capture_config config = {
+        .file = file, .frames = frames, .ended = note_end, .arg = file};
     char error[256];
     struct pktio *outer = pktio_capture_open(io, &config, error, sizeof(error));
 
@@ -175,12 +189,37 @@ static void test_limit(void **state)
 
     for (uint32_t i = 0; i < 20; i++)
         send_bytes(io, mac[0], mac[0], 100 + i);
-    /* The file is full; the port continues. */
+    /* The file is full, as it was to be; the port continues. */
     assert_int_equal(read_file(len, 8), 5);
     assert_int_equal(len[4], 104);
     assert_int_equal(receive_all(io), 20);
     io->ops->close(io);
     assert_int_equal(read_file(len, 8), 5);
+    assert_int_equal(ends, 0);
+}
+
+/* What stdio still has finds no room when the port closes. */
+static void test_no_room_at_the_end(void **state)
+{
+    struct rlimit before, limit;
+    struct pktio *io;
+    uint32_t len[8];
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    io = wrap(open_loop(), 0);
+    ends = 0;
+    send_bytes(io, mac[0], mac[0], 100);
+    send_bytes(io, mac[0], mac[0], 101);
+    assert_int_equal(receive_all(io), 2);
+    limit = (struct rlimit){.rlim_cur = 200, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    io->ops->close(io);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(read_file(len, 8), 1);
+    assert_true(whole);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_frames, 1);
 }
 
 static void test_it_is_the_port_below(void **state)
@@ -214,18 +253,23 @@ static void test_no_place_for_the_file(void **state)
 /* The capture ends; the port continues. */
 static void test_full_disk(void **state)
 {
-    struct pktio_capture_config config = {.file = "/dev/full"};
+    struct pktio_capture_config config = {.file = "/dev/full", .ended = note_end, .arg = file};
     struct pktio *io = open_loop(), *outer;
     char error[256];
 
+    ends = 0;
     outer = pktio_capture_open(io, &config, error, sizeof(error));
     assert_non_null(outer);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_error, ENOSPC);
+    assert_int_equal(end_frames, 0);
     for (unsigned i = 0; i < 100; i++) {
         send_bytes(outer, mac[0], mac[0], 1000);
         assert_int_equal(receive_all(outer), 1);
         assert_true(outer->ops->wake_arm(outer, 0));
     }
     outer->ops->close(outer);
+    assert_int_equal(ends, 1);
 }
 
 /* There is no room for all of a frame: the file ends with the one before. */
@@ -240,6 +284,7 @@ static void test_no_room_for_a_frame(void **state)
         struct pktio *io = open_loop(), *outer = wrap(io, 0);
         unsigned n;
 
+        ends = 0;
         limit = (struct rlimit){.rlim_cur = bytes, .rlim_max = before.rlim_max};
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
         for (unsigned i = 0; i < 60; i++) {
@@ -253,6 +298,9 @@ static void test_no_room_for_a_frame(void **state)
         n = read_file(len, ARRAY_SIZE(len));
         assert_true(whole);
         assert_in_range(n, 1, 59);
+        assert_int_equal(ends, 1);
+        assert_int_equal(end_error, EFBIG);
+        assert_int_equal(end_frames, n);
         assert_true(file_bytes() > bytes - 1100);
     }
 }
@@ -269,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_no_place_for_the_file),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_no_room_for_a_frame),
+        cmocka_unit_test(test_no_room_at_the_end),
     };
     int fd = mkstemp(file), failed;
 
