@@ -98,6 +98,14 @@ static void unshare_pages(const struct window *w)
         raw_madvise(w->start + i * adopt.page, (end - i) * adopt.page, POPULATE_WRITE);
 }
 
+/* Pages move only to where there are none, and not to locked memory: the program may have locked
+ * this, too (mlockall). */
+static void empty_scratch(void)
+{
+    RAW(munlock, adopt.scratch, ADOPT_WINDOW, 0, 0, 0, 0);
+    raw_madvise(adopt.scratch, ADOPT_WINDOW, MADV_DONTNEED);
+}
+
 /* Room to move pages to: pinned pages refuse to move. */
 static long open_scratch(void)
 {
@@ -110,7 +118,15 @@ static long open_scratch(void)
             return p;
         adopt.scratch = (uint64_t)p;
     }
+    empty_scratch();
     return uffd_watch(adopt.scratch, ADOPT_WINDOW, UFFDIO_REGISTER_MODE_MISSING);
+}
+
+/* While it is watched, a thread that calls mlockall sleeps. */
+static void close_scratch(void)
+{
+    uffd_release(adopt.scratch, ADOPT_WINDOW);
+    empty_scratch();
 }
 
 /* Copies the window, whose writers are blocked, and replaces its mapping. *moved: how many bytes
@@ -136,17 +152,11 @@ static long copy_and_replace(const struct window *w, uint64_t *moved)
     return err;
 }
 
-static long move_window_in(const struct window *w)
+static long move_watched_window(const struct window *w)
 {
-    uint64_t mode = UFFDIO_REGISTER_MODE_WP | (w->anonymous ? UFFDIO_REGISTER_MODE_MISSING : 0);
     uint64_t moved = 0, back;
-    long err = w->check_pins ? open_scratch() : 0;
+    long err = uffd_protect(w->start, w->len, true);
 
-    if (!err)
-        err = uffd_watch(w->start, w->len, mode);
-    if (err)
-        return err;
-    err = uffd_protect(w->start, w->len, true);
     if (!err)
         err = copy_and_replace(w, &moved);
     if (!err) {
@@ -159,8 +169,20 @@ static long move_window_in(const struct window *w)
         uffd_release(w->start, w->len);
         adopt_punch(w->offset, w->len);
     }
-    if (w->check_pins)
-        raw_madvise(adopt.scratch, ADOPT_WINDOW, MADV_DONTNEED);
+    return err;
+}
+
+static long move_window_in(const struct window *w)
+{
+    uint64_t mode = UFFDIO_REGISTER_MODE_WP | (w->anonymous ? UFFDIO_REGISTER_MODE_MISSING : 0);
+    long err = w->check_pins ? open_scratch() : 0;
+
+    if (!err)
+        err = uffd_watch(w->start, w->len, mode);
+    if (!err)
+        err = move_watched_window(w);
+    if (w->check_pins && adopt.scratch)
+        close_scratch();
     return err;
 }
 

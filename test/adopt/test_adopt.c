@@ -249,6 +249,31 @@ static void locked_memory_stays_locked(void **state)
     unmap(p, 64 * KIB);
 }
 
+/* A program that locks all that it has and will have (mlockall), as those do that must not wait. */
+static void all_memory_is_locked(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    struct adopt_lease l;
+
+    if (mlockall(MCL_CURRENT | MCL_FUTURE))
+        skip();
+    for (unsigned round = 0; round < 3; round++) {
+        assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+        p[round] = 9;
+        assert_int_equal(in_memfd(&l, p + round), 9);
+        assert_int_equal(in_memfd(&l, p + 3), 1);
+        adopt_release(&l);
+        assert_true(is_plain(p));
+        assert_int_equal(p[round], 9);
+        if (!round && adopt.scratch) { /* a new one is locked from the start */
+            raw_munmap(adopt.scratch, ADOPT_WINDOW);
+            adopt.scratch = 0;
+        }
+    }
+    munlockall();
+    unmap(p, 64 * KIB);
+}
+
 /* Transparent huge pages, where the kernel gives them. */
 static void huge_pages(void **state)
 {
@@ -556,6 +581,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(read_only_memory),
         cmocka_unit_test(sparse_memory),
         cmocka_unit_test(locked_memory_stays_locked),
+        cmocka_unit_test(all_memory_is_locked),
         cmocka_unit_test(huge_pages),
         cmocka_unit_test(placed_memory),
         cmocka_unit_test(scattered_memory),
