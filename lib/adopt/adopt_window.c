@@ -37,11 +37,12 @@ static void restore_signals(uint64_t old)
 
 /* ---- in ---- */
 
-static long read_pagemap(const struct window *w)
+/* The window's bytes are at `from`. */
+static long read_pagemap(const struct window *w, uint64_t from)
 {
     uint64_t bytes = w->len / adopt.page * sizeof(adopt.pages[0]);
-    long n = raw_pread(adopt.pagemap, adopt.pages, bytes,
-                       w->start / adopt.page * sizeof(adopt.pages[0]));
+    long n =
+        raw_pread(adopt.pagemap, adopt.pages, bytes, from / adopt.page * sizeof(adopt.pages[0]));
 
     return n == (long)bytes ? 0 : n < 0 ? n : -EIO;
 }
@@ -94,6 +95,8 @@ static long copy_to_memfd(const struct window *w, uint64_t from)
 
 static void unshare_pages(const struct window *w)
 {
+    if (read_pagemap(w, w->start))
+        return;
     for (uint64_t i = 0, end; next_present_pages(w, &i, &end); i = end)
         raw_madvise(w->start + i * adopt.page, (end - i) * adopt.page, POPULATE_WRITE);
 }
@@ -129,19 +132,25 @@ static void close_scratch(void)
     empty_scratch();
 }
 
-/* Copies the window, whose writers are blocked, and replaces its mapping. *moved: how many bytes
- * are in the scratch room and must be moved back after an error. */
+/*
+ * Copies the window, whose writers are blocked, and replaces its mapping. *moved: how many bytes
+ * are in the scratch room and must be moved back after an error. Other threads may free pages of
+ * the window (MADV_DONTNEED), but none that are there: this thread would wait for a page that it
+ * takes for present, for ever.
+ */
 static long copy_and_replace(const struct window *w, uint64_t *moved)
 {
     uint64_t from = w->start;
-    long err = read_pagemap(w);
+    long err = 0;
 
-    if (!err && w->until && raw_now() >= w->until)
+    if (w->until && raw_now() >= w->until)
         err = -EAGAIN; /* a copy may have begun before the protection */
     if (!err && w->check_pins) {
         err = uffd_move(adopt.scratch, w->start, w->len, moved);
         from = adopt.scratch;
     }
+    if (!err)
+        err = read_pagemap(w, from);
     if (!err)
         err = copy_to_memfd(w, from);
     if (!err) {
@@ -421,7 +430,7 @@ uint64_t adopt_untouched(uint64_t start, uint64_t end, uint64_t enough)
     for (uint64_t at = start; at < end && bytes <= enough;) {
         struct window w = {.start = at, .len = min_of(ADOPT_WINDOW, end - at), .anonymous = true};
 
-        if (read_pagemap(&w))
+        if (read_pagemap(&w, at))
             return UINT64_MAX;
         for (uint64_t i = 0; i < w.len / adopt.page; i++)
             bytes += page_present(&w, i) ? 0 : adopt.page;

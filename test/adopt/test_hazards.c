@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -131,6 +132,48 @@ static void another_userfaultfd(void **state)
     close(fd);
     assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
     adopt_release(&l);
+    unmap(p, 64 * KIB);
+}
+
+/* Lets the descriptor of /proc/self/pagemap be another file, which may end. */
+static void replace_pagemap(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(dup2(fd, adopt.pagemap), adopt.pagemap);
+    assert_int_equal(fstat(adopt.pagemap, &st), 0);
+    adopt.identity[3].dev = st.st_dev;
+    adopt.identity[3].ino = st.st_ino;
+    close(fd);
+}
+
+/* Another thread frees pages (MADV_DONTNEED) when it is known that they are there, and before they
+ * move: the thread that moves them would wait for itself. */
+static void pages_are_freed(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    uint64_t there[16];
+    struct adopt_lease l;
+    int real, fd;
+
+    if (!(adopt.features & ADOPT_FEATURE_MOVE))
+        skip();
+    real = dup(adopt.pagemap);
+    fd = memfd_create("pagemap", MFD_CLOEXEC);
+    assert_int_equal(madvise(p, 64 * KIB, MADV_DONTNEED), 0);
+    memset(there, 0xFF, sizeof(there));
+    assert_int_equal(pwrite(fd, there, sizeof(there), (off_t)((uintptr_t)p / adopt.page * 8)),
+                     sizeof(there));
+    assert_int_equal(ftruncate(fd, (off_t)1 << 46), 0); /* none of other pages */
+    replace_pagemap(fd);
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+    replace_pagemap(real);
+    p[3] = 5;
+    assert_int_equal(in_memfd(&l, p + 3), 5);
+    assert_int_equal(in_memfd(&l, p + 4), 0);
+    adopt_release(&l);
+    assert_true(is_plain(p));
+    assert_int_equal(p[3], 5);
     unmap(p, 64 * KIB);
 }
 
@@ -467,6 +510,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(signals_wait),
         cmocka_unit_test(sleepers_are_woken),
         cmocka_unit_test(another_userfaultfd),
+        cmocka_unit_test(pages_are_freed),
         cmocka_unit_test(direct_reads_are_not_lost),
         cmocka_unit_test(direct_reads_after_a_fork),
         cmocka_unit_test(fork_separates),
