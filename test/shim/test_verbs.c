@@ -660,6 +660,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(policy_of_the_environment),
         cmocka_unit_test(queries_fit_older_programs),
         cmocka_unit_test(copies_fit_older_programs),
+        cmocka_unit_test(the_kernel_has_no_index_for_it),
         cmocka_unit_test(creation_keeps_the_arguments),
         cmocka_unit_test(receives_go_to_the_shared_queue),
         cmocka_unit_test(parent_domain_in_use),

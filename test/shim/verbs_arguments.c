@@ -48,6 +48,17 @@ void copies_fit_older_programs(void **state)
     assert_int_equal(to.rate_limit, 7);
 }
 
+/* ---- what only the kernel could answer ---- */
+
+void the_kernel_has_no_index_for_it(void **state)
+{
+    struct pair p;
+
+    pair_open(&p);
+    assert_int_equal(ibv_get_device_index(p.ctx->device), -1);
+    pair_close(&p);
+}
+
 /* ---- structures that programs use again ---- */
 
 static struct ibv_xrcd *open_domain(struct pair *p)

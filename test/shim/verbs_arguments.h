@@ -5,6 +5,7 @@
 
 void queries_fit_older_programs(void **state);
 void copies_fit_older_programs(void **state);
+void the_kernel_has_no_index_for_it(void **state);
 void creation_keeps_the_arguments(void **state);
 void receives_go_to_the_shared_queue(void **state);
 void parent_domain_in_use(void **state);
