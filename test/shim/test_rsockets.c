@@ -770,6 +770,7 @@ static void test_datagrams(void **state)
     fails_with(rsend(a, out, 1, 0), EDESTADDRREQ);
     fails_with(rsendmsg(a, &unnamed, 0), EDESTADDRREQ);
     fails_with(rsendto(a, in, 2041, 0, (struct sockaddr *)&to, sizeof(to)), EMSGSIZE);
+    fails_with(rsendto(a, in, SIZE_MAX, 0, (struct sockaddr *)&to, sizeof(to)), EMSGSIZE);
     assert_int_equal(rconnect(a, (struct sockaddr *)&to, sizeof(to)), 0);
     assert_int_equal(rsend(a, out, 100, 0), 100);
     assert_int_equal(rrecv(b, in, 10, MSG_TRUNC), 100);

@@ -291,6 +291,12 @@ static int send_to(struct dgram *d, struct dg_peer *peer, const struct iovec *io
     return dg_qp_send(peer, iov, size);
 }
 
+/* A program may pass any size, such as the -1 of a read that failed. */
+static bool is_too_long(const struct dg_qp *qp, size_t size)
+{
+    return size > qp->max || size + rs_ud_header_size(qp->local.ss_family) > qp->max;
+}
+
 /* Peers may be forgotten when others are heard of, so the peer is looked up again after that. */
 static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t size, int flags,
                             const struct sockaddr *to, socklen_t length)
@@ -307,7 +313,7 @@ static ssize_t send_message(struct dgram *d, const struct iovec *iov, size_t siz
         err = find_peer(d, to, length, &peer);
         if (err)
             return err;
-        if (size + rs_ud_header_size(peer->qp->local.ss_family) > peer->qp->max)
+        if (is_too_long(peer->qp, size))
             return -EMSGSIZE;
         look = must_look(d, peer, now);
         if (look || !peer->qp->free_slots) {
