@@ -148,7 +148,7 @@ void dg_process(struct rsocket *rs, bool cm)
         dg_qp_poll(d, qp);
     if (cm || !d->qps || ++d->idle % LOOK_CALLS == 0) {
         take_udp(d);
-        if (d->resolving)
+        if (cm || d->resolving || d->ended) /* who sleeps has the channel's descriptor */
             dg_peer_events(d);
         d->idle = 0;
     }

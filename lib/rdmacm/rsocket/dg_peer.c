@@ -285,4 +285,7 @@ void dg_peer_events(struct dgram *d)
         if (p)
             act(d, p, event);
     }
+    d->ended = errno != EAGAIN && errno != EINTR;
+    if (d->ended)
+        d->rs.error = errno;
 }

@@ -144,7 +144,7 @@ static bool dgram_armed(const struct rsocket *rs)
     for (const struct dg_qp *qp = d->qps; qp; qp = qp->next)
         if (!qp->armed)
             return false;
-    return true;
+    return !d->ended;
 }
 
 static bool all_sent(struct rsocket *rs)

@@ -68,6 +68,7 @@ struct dgram {
     struct rdma_event_channel *channel;
     int epoll; /* of completion channels */
     bool bound, read_shut, write_shut;
+    bool ended; /* the channel: its daemon is gone, which its descriptor shows once */
     struct dg_qp *qps;
     struct dg_peer *bucket[DG_BUCKETS], *oldest, **youngest;
     unsigned peers, resolving; /* of them, whose way is being found */
@@ -106,7 +107,7 @@ struct dg_peer *dg_peer_find(const struct dgram *d, const struct sockaddr_storag
 int dg_peer_get(struct dgram *d, const struct sockaddr_storage *addr, struct dg_peer **peer);
 /* The peer's queue pair is this one. */
 void dg_peer_learn(struct dgram *d, struct dg_peer *peer, uint32_t qpn);
-/* Events of resolving. */
+/* Events of resolving, and the end of the daemon. */
 void dg_peer_events(struct dgram *d);
 void dg_peers_destroy(struct dgram *d);
 
