@@ -24,13 +24,19 @@
 
 /* ---- messages that wait ---- */
 
+/* Of the receive buffer, by a message that came by UDP: one without bytes takes memory, too. */
+static size_t charge(size_t size)
+{
+    return max_of(size, sizeof(struct dg_message));
+}
+
 void dg_message_free(struct dgram *d, struct dg_message *m)
 {
     if (m->qp) {
         dg_qp_repost(m->qp, m->slot);
         return;
     }
-    d->queued -= m->size;
+    d->queued -= charge(m->size);
     free(m);
 }
 
@@ -51,14 +57,14 @@ static void queue_udp(struct dgram *d, const struct sockaddr_storage *from, cons
 {
     struct dg_message *m;
 
-    if (d->queued + size > d->rs.options.recv_buffer) /* as a full socket drops them */
+    if (d->queued + charge(size) > d->rs.options.recv_buffer) /* as a full socket drops them */
         return;
     m = malloc(sizeof(*m) + size);
     if (!m)
         return;
     *m = (struct dg_message){.size = (uint32_t)size, .from = *from, .bytes = (uint8_t *)(m + 1)};
     memcpy(m + 1, bytes, size);
-    d->queued += size;
+    d->queued += charge(size);
     dg_queue(d, m);
 }
 

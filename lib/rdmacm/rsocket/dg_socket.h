@@ -74,7 +74,7 @@ struct dgram {
     unsigned peers, resolving; /* of them, whose way is being found */
     struct dg_peer *peer;      /* of rconnect, or NULL */
     struct dg_message *first, **last;
-    size_t queued; /* bytes of messages that came by UDP */
+    size_t queued; /* of the receive buffer: what messages that came by UDP take */
     uint32_t idle;
     int64_t looked; /* ns: for the answer of a silent peer */
 };

@@ -48,12 +48,45 @@ static void test_daemon_ends(void **state)
     assert_int_equal(p.revents, POLLERR);
 }
 
+/* A datagram without bytes, by UDP. */
+static void send_nothing(int udp)
+{
+    static const uint8_t packet[] = {0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0, 0, 0, 0, 1, 127, 0, 0, 1};
+
+    assert_int_equal(sendto(udp, packet, sizeof(packet), 0, (struct sockaddr *)&name, sizeof(name)),
+                     sizeof(packet));
+}
+
+/* Datagrams that a program does not receive take no more memory than it has said, however short
+ * they are. */
+static void test_flood(void **state)
+{
+    struct pollfd p = {.fd = s, .events = POLLIN};
+    int udp = socket(AF_INET, SOCK_DGRAM, 0), bytes = 4096;
+    unsigned got = 0;
+    char byte;
+
+    assert_int_equal(rsetsockopt(s, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+    for (unsigned i = 0; i < 500; i++) {
+        send_nothing(udp);
+        assert_int_equal(rpoll(&p, 1, -1), 1); /* takes what has arrived */
+    }
+    while (!rrecv(s, &byte, 1, MSG_DONTWAIT))
+        got++;
+    assert_int_equal(errno, EAGAIN);
+    assert_in_range(got, 16, bytes / 128);
+    send_nothing(udp); /* there is room again */
+    assert_int_equal(rrecv(s, &byte, 1, 0), 0);
+    close(udp);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH(test_daemon_ends),
+        WITH(test_flood),
     };
 
     return cmocka_run_group_tests_name("rdmacm_sockets", tests, NULL, NULL);
