@@ -165,14 +165,19 @@ static bool is_of_udp(const struct rsocket *rs, int level, int err)
 static int set_own(struct rsocket *rs, int level, int name, const void *value, socklen_t length)
 {
     int number, err = set_structure(&rs->options, level, name, value, length);
+    struct rs_options changed = rs->options;
 
     if (err <= 0)
         return err;
     if (length < sizeof(number))
         return is_of_udp(rs, level, -ENOPROTOOPT) ? -ENOPROTOOPT : -EINVAL;
     memcpy(&number, value, sizeof(number));
-    err = set_int(&rs->options, level, name, number);
-    return err ? err : rs->ops->apply(rs, level, name, number);
+    err = set_int(&changed, level, name, number);
+    if (!err)
+        err = rs->ops->apply(rs, level, name, number);
+    if (!err)
+        rs->options = changed;
+    return err;
 }
 
 int rs_set_option(struct rsocket *rs, int level, int name, const void *value, socklen_t length)

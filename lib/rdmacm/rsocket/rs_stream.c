@@ -145,6 +145,12 @@ static int stream_name(struct rsocket *rs, bool peer, struct sockaddr_storage *a
     return 0;
 }
 
+/* An address in use is shared or not, and the next one follows the option. */
+static bool is_late(const struct rs_stream *s, int option, int err)
+{
+    return option == RDMA_OPTION_ID_REUSEADDR && s->state != RS_INIT && err == EINVAL;
+}
+
 static int stream_apply(struct rsocket *rs, int level, int name, int value)
 {
     struct rs_stream *s = rs_stream_of(rs);
@@ -162,7 +168,7 @@ static int stream_apply(struct rsocket *rs, int level, int name, int value)
     err = option == RDMA_OPTION_ID_TOS
               ? rdma_set_option(s->id, RDMA_OPTION_ID, option, &tos, sizeof(tos))
               : rdma_set_option(s->id, RDMA_OPTION_ID, option, &value, sizeof(value));
-    return err ? -errno : 0;
+    return err && !is_late(s, option, errno) ? -errno : 0;
 }
 
 /* ---- ending ---- */

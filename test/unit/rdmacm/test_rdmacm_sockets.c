@@ -80,6 +80,46 @@ static void test_flood(void **state)
     close(udp);
 }
 
+static int get(int t, int level, int option)
+{
+    socklen_t length = sizeof(int);
+    int value = -1;
+
+    assert_int_equal(rgetsockopt(t, level, option, &value, &length), 0);
+    return value;
+}
+
+static int set(int t, int level, int option, int value)
+{
+    return rsetsockopt(t, level, option, &value, sizeof(value)) ? errno : 0;
+}
+
+/* An option that is refused stays as it was. Whether an address may be shared can be said at any
+ * time, as with TCP. */
+static void test_refused_options(void **state)
+{
+    int t = rsocket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+
+    fake_daemon_fail(CTL_CM_SET_OPTION, -EINVAL);
+    assert_int_equal(set(t, IPPROTO_IPV6, IPV6_V6ONLY, 1), EINVAL);
+    assert_int_equal(get(t, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+    fake_daemon_fail(CTL_CM_SET_OPTION, -EINVAL);
+    assert_int_equal(set(t, SOL_SOCKET, SO_REUSEADDR, 1), EINVAL);
+    assert_int_equal(get(t, SOL_SOCKET, SO_REUSEADDR), 0);
+    assert_int_equal(rbind(t, (struct sockaddr *)&any, sizeof(any)), 0);
+    fake_daemon_fail(CTL_CM_SET_OPTION, -EINVAL);
+    assert_int_equal(set(t, SOL_SOCKET, SO_REUSEADDR, 1), 0);
+    assert_int_equal(get(t, SOL_SOCKET, SO_REUSEADDR), 1);
+    fake_daemon_fail(CTL_CM_SET_OPTION, -EIO);
+    assert_int_equal(set(t, SOL_SOCKET, SO_REUSEADDR, 0), EIO);
+    assert_int_equal(get(t, SOL_SOCKET, SO_REUSEADDR), 1);
+    assert_int_equal(rclose(t), 0);
+    /* of the kernel's UDP socket, which is bound */
+    assert_int_equal(set(s, IPPROTO_IPV6, IPV6_V6ONLY, 1), ENOPROTOOPT);
+    assert_int_equal(get(s, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -87,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(test_daemon_ends),
         WITH(test_flood),
+        WITH(test_refused_options),
     };
 
     return cmocka_run_group_tests_name("rdmacm_sockets", tests, NULL, NULL);
