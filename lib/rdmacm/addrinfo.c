@@ -17,7 +17,7 @@ EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
         free(res->ai_dst_addr);
         free(res->ai_src_canonname);
         free(res->ai_dst_canonname);
-        free(res->ai_route); /* the program's, as ai_connect: the library finds none */
+        free(res->ai_route); /* the program's, as ai_connect, for rdma_create_ep */
         free(res->ai_connect);
         free(res);
     }

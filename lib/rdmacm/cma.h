@@ -125,7 +125,9 @@ struct cma_id {
     uint8_t responder_resources, initiator_depth; /* of a request */
     struct ibv_ece local_ece, remote_ece;
     struct ibv_qp_init_attr *ep_attr; /* of rdma_create_ep, for requests */
-    struct rdma_addrinfo *info;       /* of rdma_resolve_addrinfo */
+    void *connect;                    /* the same, for rdma_connect: what private data begin with */
+    size_t connect_len;
+    struct rdma_addrinfo *info; /* of rdma_resolve_addrinfo */
     struct ibv_sa_path_rec path;
     /* What leads its queue pair to INIT, RTR and RTS, as an event said; mask 0: ask the daemon. */
     struct ibv_qp_attr steps;

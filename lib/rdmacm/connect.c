@@ -53,6 +53,19 @@ static void set_private(struct ctl_cm_conn *to, const void *data, uint8_t len)
     }
 }
 
+/* What the endpoint's address information wants to go first. */
+static int put_first(struct ctl_cm_conn *to, const void *data, size_t len)
+{
+    if (!len)
+        return 0;
+    if (len > sizeof(to->private_data) - to->private_len)
+        return -EINVAL;
+    memmove(to->private_data + len, to->private_data, to->private_len);
+    memcpy(to->private_data, data, len);
+    to->private_len = (uint16_t)(to->private_len + len);
+    return 0;
+}
+
 /* The queue pair, and its extended connection establishment: its own, or what the program set for
  * one that we do not know. */
 static void set_qp(const struct cma_id *id, struct ctl_cm_conn *to, const struct rdma_conn_param *p)
@@ -159,6 +172,9 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
     id->connect_error = false;
     id->over = false;
     set_conn(id, &m.cm_call.conn, param);
+    err = put_first(&m.cm_call.conn, id->connect, id->connect_len);
+    if (err)
+        return cma_result(err);
     id_begin_call(id);
     id->begun = true; /* before there can be an event of it */
     err = call_connect(id, &m);

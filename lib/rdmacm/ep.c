@@ -21,14 +21,43 @@ static int prepare_passive(struct cma_id *id, const struct rdma_addrinfo *res, s
     return 0;
 }
 
+static int find_route(struct cma_id *id, const struct rdma_addrinfo *res)
+{
+    if (!res->ai_route_len)
+        return rdma_resolve_route(&id->base, RESOLVE_MS) ? cma_errno() : 0;
+    if (rdma_set_option(&id->base, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,
+                        res->ai_route_len))
+        return cma_errno();
+    return id_complete(id);
+}
+
+/* For rdma_connect: the program may free the address information before. */
+static int keep_private(struct cma_id *id, const struct rdma_addrinfo *res)
+{
+    if (!res->ai_connect_len)
+        return 0;
+    if (res->ai_connect_len > CTL_CM_PRIVATE_MAX)
+        return -EINVAL;
+    id->connect = malloc(res->ai_connect_len);
+    if (!id->connect)
+        return -ENOMEM;
+    memcpy(id->connect, res->ai_connect, res->ai_connect_len);
+    id->connect_len = res->ai_connect_len;
+    return 0;
+}
+
 static int prepare_active(struct cma_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
                           struct ibv_qp_init_attr *attr)
 {
-    if (rdma_resolve_addr(&id->base, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS) ||
-        rdma_resolve_route(&id->base, RESOLVE_MS))
+    int err;
+
+    if (rdma_resolve_addr(&id->base, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS))
         return cma_errno();
-    if (!attr)
-        return 0;
+    err = find_route(id, res);
+    if (!err)
+        err = keep_private(id, res);
+    if (err || !attr)
+        return err;
     attr->qp_type = res->ai_qp_type;
     return rdma_create_qp(&id->base, pd, attr) ? cma_errno() : 0;
 }

@@ -36,6 +36,7 @@ void id_free(struct cma_id *id)
     link_put(id->link);
     rdma_freeaddrinfo(id->info);
     free(id->ep_attr);
+    free(id->connect);
     pthread_cond_destroy(&id->acks);
     pthread_mutex_destroy(&id->lock);
     free(id);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -240,6 +241,54 @@ static void test_domain_of_endpoints(void **state)
     rdma_free_devices(devices);
 }
 
+/* What a program puts into the address information by itself: the way, and bytes that the peer gets
+ * before those of rdma_connect. */
+static void complete_info(struct rdma_addrinfo *res, const struct rdma_cm_id *like)
+{
+    struct ibv_path_data *path = calloc(1, sizeof(*path));
+
+    assert_non_null(path);
+    path->flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
+    path->path.sgid = like->route.path_rec->sgid;
+    path->path.dgid = like->route.path_rec->dgid;
+    path->path.pkey = 0xFFFF;
+    path->path.mtu = IBV_MTU_512;
+    res->ai_route = path;
+    res->ai_route_len = sizeof(*path);
+    res->ai_connect = strdup("header");
+    res->ai_connect_len = 6;
+}
+
+static void test_complete_endpoint(void **state)
+{
+    struct rdma_conn_param param = {.private_data = "text", .private_data_len = 4};
+    struct ibv_qp_init_attr attr = qp_attr(IBV_QPT_RC);
+    struct rdma_addrinfo *res;
+    struct ends e;
+
+    begin(&e, RDMA_PS_TCP);
+    assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, NULL, &res), 0);
+    memcpy(res->ai_dst_addr, rdma_get_peer_addr(e.active), res->ai_dst_len);
+    complete_info(res, e.active);
+    give_back(e.active);
+    assert_int_equal(rdma_create_ep(&e.active, res, NULL, &attr), 0);
+    assert_int_equal(e.active->route.path_rec->mtu, IBV_MTU_512);
+    assert_int_equal(rdma_migrate_id(e.active, e.channel[0]), 0);
+    request(&e, &param);
+    assert_memory_equal(e.request->param.conn.private_data, "headertext", 11);
+    end(&e);
+
+    res->ai_connect = realloc(res->ai_connect, 257);
+    res->ai_connect_len = 257;
+    assert_int_equal(rdma_create_ep(&e.active, res, NULL, &attr), -1);
+    assert_int_equal(errno, EINVAL);
+    res->ai_route_len--;
+    res->ai_connect_len = 0;
+    assert_int_equal(rdma_create_ep(&e.active, res, NULL, &attr), -1);
+    assert_int_equal(errno, EINVAL);
+    rdma_freeaddrinfo(res);
+}
+
 static void *look_up(void *arg)
 {
     struct rdma_cm_id *id = datagram_ep(0);
@@ -393,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_replaced_epoll),
         cmocka_unit_test(test_datagram_endpoints),
         cmocka_unit_test(test_domain_of_endpoints),
+        cmocka_unit_test(test_complete_endpoint),
         cmocka_unit_test(test_leftover_parameters),
         cmocka_unit_test(test_datagrams_without_parameters),
         cmocka_unit_test(test_events_without_data),
