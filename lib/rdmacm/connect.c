@@ -285,15 +285,25 @@ int connect_reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t 
     return id_call(id, CTL_CM_REJECT, &m);
 }
 
+/* The last call with the event of a synchronous listener's request, whose end waits for that. */
+static int reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t len)
+{
+    int err = connect_reject(id, reason, data, len);
+
+    if (!err && id->sync)
+        id_drop_event(id);
+    return cma_result(err);
+}
+
 EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
-    return cma_result(connect_reject(to_id(id), REJ_CONSUMER, private_data, private_data_len));
+    return reject(to_id(id), REJ_CONSUMER, private_data, private_data_len);
 }
 
 EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
                            uint8_t private_data_len)
 {
-    return cma_result(connect_reject(to_id(id), REJ_VENDOR_OPTION, private_data, private_data_len));
+    return reject(to_id(id), REJ_VENDOR_OPTION, private_data, private_data_len);
 }
 
 EXPORT int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)

@@ -321,6 +321,26 @@ static void test_datagram_endpoints(void **state)
     rdma_destroy_ep(id);
 }
 
+/* The same goes for rdma_reject. */
+static void test_rejected_endpoint(void **state)
+{
+    struct rdma_cm_id *listener = datagram_ep(RAI_PASSIVE), *id;
+    uint32_t found = 0;
+    pthread_t thread;
+
+    assert_int_equal(rdma_listen(listener, 1), 0);
+    assert_int_equal(pthread_create(&thread, NULL, look_up, &found), 0);
+    assert_int_equal(rdma_get_request(listener, &id), 0);
+    assert_int_equal(rdma_reject(id, NULL, 0), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(found, 0);
+    assert_null(id->event);
+    alarm(10);
+    rdma_destroy_ep(listener);
+    alarm(0);
+    rdma_destroy_ep(id);
+}
+
 /* ---- parameters that do not concern a program ---- */
 
 /* What a structure that was not cleared may have, for a queue pair of the id and for one that it
@@ -441,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_replaced_epoll),
         cmocka_unit_test(test_datagram_endpoints),
+        cmocka_unit_test(test_rejected_endpoint),
         cmocka_unit_test(test_domain_of_endpoints),
         cmocka_unit_test(test_complete_endpoint),
         cmocka_unit_test(test_leftover_parameters),
