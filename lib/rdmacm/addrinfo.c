@@ -36,6 +36,11 @@ static int copy_addr(struct sockaddr **to, socklen_t *to_len, const struct socka
     return 0;
 }
 
+static bool has_datagrams(int port_space)
+{
+    return port_space == RDMA_PS_UDP || port_space == RDMA_PS_IPOIB;
+}
+
 /* The type of queue pair and the port space follow from each other. */
 static int set_service(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 {
@@ -43,7 +48,7 @@ static int set_service(struct rdma_addrinfo *r, const struct rdma_addrinfo *hint
 
     r->ai_qp_type = hints->ai_qp_type;
     r->ai_port_space = hints->ai_port_space;
-    datagrams = r->ai_port_space == RDMA_PS_UDP || r->ai_port_space == RDMA_PS_IPOIB;
+    datagrams = has_datagrams(r->ai_port_space);
     if (!r->ai_qp_type)
         r->ai_qp_type = datagrams ? IBV_QPT_UD : IBV_QPT_RC;
     if (!r->ai_port_space)
@@ -98,7 +103,7 @@ static int look_up(const char *node, const char *service, const struct rdma_addr
     /* With RAI_FAMILY or without, as rdma-core's library. */
     if (hints->ai_family == AF_INET || hints->ai_family == AF_INET6)
         ip.ai_family = hints->ai_family;
-    if (hints->ai_qp_type == IBV_QPT_UD || hints->ai_port_space == RDMA_PS_UDP)
+    if (hints->ai_qp_type == IBV_QPT_UD || has_datagrams(hints->ai_port_space))
         ip.ai_socktype = SOCK_DGRAM;
     err = getaddrinfo(node, service, &ip, &found);
     for (const struct addrinfo *a = found; a && !err; a = a->ai_next)

@@ -112,6 +112,25 @@ static void test_hints(void **state)
     assert_int_equal(ipv4(res->ai_dst_addr)->sin_addr.s_addr, inet_addr("192.0.2.7"));
 }
 
+/* A service has its number by what the port space carries. */
+static void test_datagram_service(void **state)
+{
+    static const int space[] = {RDMA_PS_UDP, RDMA_PS_IPOIB};
+
+    if (!getservbyname("tftp", "udp") || getservbyname("tftp", "tcp"))
+        skip();
+    for (unsigned i = 0; i < 2; i++) {
+        struct rdma_addrinfo hints = {.ai_port_space = space[i]};
+
+        assert_int_equal(rdma_getaddrinfo("192.0.2.7", "tftp", &hints, &res), 0);
+        assert_int_equal(ipv4(res->ai_dst_addr)->sin_port, htons(69));
+        rdma_freeaddrinfo(res);
+        res = NULL;
+        hints.ai_port_space = RDMA_PS_TCP;
+        assert_int_equal(rdma_getaddrinfo("192.0.2.7", "tftp", &hints, &res), EAI_SERVICE);
+    }
+}
+
 static int fails(const char *node, struct rdma_addrinfo hints)
 {
     int err = rdma_getaddrinfo(node, "1", &hints, &res);
@@ -145,6 +164,7 @@ int main(void)
         cmocka_unit_test_teardown(test_family, teardown),
         cmocka_unit_test_teardown(test_own_route, teardown),
         cmocka_unit_test_teardown(test_hints, teardown),
+        cmocka_unit_test_teardown(test_datagram_service, teardown),
         cmocka_unit_test_teardown(test_refused, teardown),
     };
 
