@@ -13,6 +13,7 @@
 
 #define RSOCKET_PORT 31000
 #include "rsocket_backlog.h"
+#include "rsocket_caller.h"
 #include "rsocket_cancel.h"
 #include "rsocket_listen.h"
 #include "rsocket_pair.h"
@@ -462,6 +463,34 @@ static void test_select_exceptions(void **state)
     close_pair(&p);
 }
 
+static int selected = -1;
+
+static void select_long(int fd)
+{
+    struct timeval t = {.tv_sec = (time_t)1 << 61};
+    fd_set set;
+
+    FD_ZERO(&set);
+    FD_SET(fd, &set);
+    selected = rselect(fd + 1, &set, NULL, NULL, &t);
+}
+
+/* A time that has no end for a program is not over at once, in whatever unit it is counted. */
+static void test_select_long(void **state)
+{
+    struct caller c;
+    int fds[2];
+
+    assert_int_equal(pipe(fds), 0);
+    begin(&c, select_long, fds[0]);
+    await_sleep(&c, false);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    assert_null(result_of(&c));
+    assert_int_equal(selected, 1);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 /* Rows without a descriptor do not count to what a process may poll, nor does a process need one
  * more descriptor to sleep. */
 static void test_few_descriptors(void **state)
@@ -518,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_no_bytes),
         cmocka_unit_test(test_pieces_count),
         cmocka_unit_test(test_select_exceptions),
+        cmocka_unit_test(test_select_long),
         cmocka_unit_test(test_connect_before_accept),
         cmocka_unit_test(test_close_before_accept),
         cmocka_unit_test(test_connect_each_other),

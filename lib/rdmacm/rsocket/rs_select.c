@@ -79,12 +79,15 @@ static void clear(fd_set *set)
         FD_ZERO(set);
 }
 
+/* The longest time is that of rpoll. */
 static int milliseconds(const struct timeval *t)
 {
     int64_t ms;
 
     if (!t)
         return -1;
+    if (t->tv_sec > INT32_MAX / MS_PER_SEC || t->tv_usec / US_PER_MS > INT32_MAX)
+        return INT32_MAX;
     ms = (int64_t)t->tv_sec * MS_PER_SEC + (t->tv_usec + US_PER_MS - 1) / US_PER_MS;
     return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
