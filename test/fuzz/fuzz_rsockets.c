@@ -56,7 +56,7 @@ static void ud_header(const struct input *in)
 {
     struct sockaddr_storage source;
     uint8_t bytes[RS_UD_HEADER_MAX];
-    int n = rs_ud_header_read(&source, in->p, in->left);
+    int n = rs_ud_header_read(&source, 0, in->p, in->left);
 
     if (n < 0) {
         REQUIRE(n == -EPROTO);

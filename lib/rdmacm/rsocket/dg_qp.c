@@ -193,6 +193,11 @@ int dg_qp_send(struct dg_peer *peer, const struct iovec *iov, size_t size)
     return 0;
 }
 
+static uint32_t scope_of(const struct sockaddr_storage *local)
+{
+    return local->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)local)->sin6_scope_id : 0;
+}
+
 /* A message whose header makes no sense is dropped, as is one whose source has no form here. */
 static void receive(struct dgram *d, struct dg_qp *qp, const struct ibv_wc *wc, int64_t now)
 {
@@ -200,7 +205,7 @@ static void receive(struct dgram *d, struct dg_qp *qp, const struct ibv_wc *wc, 
     struct dg_message *m = &qp->messages[slot];
     uint32_t size = wc->byte_len > DG_GRH ? wc->byte_len - DG_GRH : 0;
     const uint8_t *bytes = slot_bytes(qp, slot) + DG_GRH;
-    int header = rs_ud_header_read(&m->from, bytes, size);
+    int header = rs_ud_header_read(&m->from, scope_of(&qp->local), bytes, size);
 
     if (header >= 0)
         rs_addr_plain(&m->from);

@@ -168,7 +168,14 @@ size_t rs_ud_header_write(uint8_t *to, const struct sockaddr_storage *source)
     return size;
 }
 
-int rs_ud_header_read(struct sockaddr_storage *source, const uint8_t *from, size_t length)
+static void set_scope(struct sockaddr_in6 *source, uint32_t scope)
+{
+    if (IN6_IS_ADDR_LINKLOCAL(&source->sin6_addr))
+        source->sin6_scope_id = scope;
+}
+
+int rs_ud_header_read(struct sockaddr_storage *source, uint32_t scope, const uint8_t *from,
+                      size_t length)
 {
     int family = length >= UD_V4_SIZE && from[0] == 4 ? AF_INET : AF_INET6;
     size_t size = rs_ud_header_size(family);
@@ -177,7 +184,9 @@ int rs_ud_header_read(struct sockaddr_storage *source, const uint8_t *from, size
         return -EPROTO;
     get_address(source, family, from + size - (family == AF_INET ? 4 : 16));
     memcpy(&((struct sockaddr_in *)source)->sin_port, from + 2, 2);
-    if (family == AF_INET6)
+    if (family == AF_INET6) {
         memcpy(&((struct sockaddr_in6 *)source)->sin6_flowinfo, from + 4, 4);
+        set_scope((struct sockaddr_in6 *)source, scope);
+    }
     return (int)size;
 }

@@ -113,6 +113,8 @@ size_t rs_udp_header_write(uint8_t *to, const struct rs_udp_header *h);
 int rs_udp_header_read(struct rs_udp_header *h, const uint8_t *from, size_t length);
 size_t rs_ud_header_size(int family);
 size_t rs_ud_header_write(uint8_t *to, const struct sockaddr_storage *source);
-int rs_ud_header_read(struct sockaddr_storage *source, const uint8_t *from, size_t length);
+/* scope: of the address that has received it; that of a link-local source, too. */
+int rs_ud_header_read(struct sockaddr_storage *source, uint32_t scope, const uint8_t *from,
+                      size_t length);
 
 #endif

@@ -158,19 +158,24 @@ static void test_ud_header(void **state)
     inet_pton(AF_INET, "192.0.2.1", &in->sin_addr);
     assert_int_equal(rs_ud_header_write(bytes, &from), 8);
     assert_memory_equal(bytes, v4, sizeof(v4));
-    assert_int_equal(rs_ud_header_read(&got, bytes, 100), 8);
+    assert_int_equal(rs_ud_header_read(&got, 7, bytes, 100), 8);
     assert_memory_equal(&got, &from, sizeof(*in));
-    assert_int_equal(rs_ud_header_read(&got, bytes, 7), -EPROTO);
+    assert_int_equal(rs_ud_header_read(&got, 7, bytes, 7), -EPROTO);
     bytes[1] = 24;
-    assert_int_equal(rs_ud_header_read(&got, bytes, 100), -EPROTO);
+    assert_int_equal(rs_ud_header_read(&got, 7, bytes, 100), -EPROTO);
     memset(&from, 0, sizeof(from));
     in6->sin6_family = AF_INET6;
     in6->sin6_port = htons(7471);
     in6->sin6_flowinfo = htonl(0x12345);
     in6->sin6_addr = in6addr_loopback;
     assert_int_equal(rs_ud_header_write(bytes, &from), 24);
-    assert_int_equal(rs_ud_header_read(&got, bytes, 23), -EPROTO);
-    assert_int_equal(rs_ud_header_read(&got, bytes, 24), 24);
+    assert_int_equal(rs_ud_header_read(&got, 7, bytes, 23), -EPROTO);
+    assert_int_equal(rs_ud_header_read(&got, 7, bytes, 24), 24);
+    assert_memory_equal(&got, &from, sizeof(*in6));
+    inet_pton(AF_INET6, "fe80::1", &in6->sin6_addr); /* no program can answer without a scope */
+    assert_int_equal(rs_ud_header_write(bytes, &from), 24);
+    in6->sin6_scope_id = 7;
+    assert_int_equal(rs_ud_header_read(&got, 7, bytes, 24), 24);
     assert_memory_equal(&got, &from, sizeof(*in6));
 }
 
