@@ -246,11 +246,15 @@ int id_withdraw(struct cma_id *id);
 /*
  * Around what a call does with an id and its queue pair: what the call has begun may be over before
  * it returns, and another thread, which got the event, destroys both. That waits for the call's
- * end. Nothing of the id may be touched afterwards, unless it is a synchronous one.
+ * end. Nothing of the id may be touched afterwards, unless it is a synchronous one. And around what
+ * follows from an event for the queue pair, which another thread may destroy; the id waits for the
+ * event.
  */
 void id_begin_call(struct cma_id *id);
 void id_end_call(struct cma_id *id);
 void id_wait_for_calls(struct cma_id *id);
+/* The same, and from then on the id has no queue pair: it is the caller's, or NULL. */
+struct ibv_qp *id_take_qp(struct cma_id *id);
 /* Takes over what the daemon knows of the id. -ENODEV: its device cannot be opened. */
 int id_take_info(struct cma_id *id, const struct ctl_cm_info *info);
 /* The route is resolved: the program sees the path that the id has. */
@@ -328,8 +332,8 @@ void cqs_destroy(struct rdma_cm_id *id);
 /* The join with this cookie. Under the id's lock. */
 struct cma_mcast *mcast_find(struct cma_id *id, uint64_t cookie);
 int mcast_joined(struct cma_id *id, struct cma_mcast *mc, const union ibv_gid *mgid);
-/* Detaches the queue pair from all groups. */
-void mcast_detach_all(struct cma_id *id);
+/* Detaches the id's queue pair, or the one that it had, from all groups. */
+void mcast_detach_all(struct cma_id *id, struct ibv_qp *qp);
 void mcast_free_all(struct cma_id *id);
 
 #endif

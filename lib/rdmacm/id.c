@@ -201,6 +201,19 @@ void id_wait_for_calls(struct cma_id *id)
     pthread_mutex_unlock(&id->lock);
 }
 
+struct ibv_qp *id_take_qp(struct cma_id *id)
+{
+    struct ibv_qp *qp;
+
+    pthread_mutex_lock(&id->lock);
+    while (id->calls && link_is_ours(id->link))
+        pthread_cond_wait(&id->acks, &id->lock);
+    qp = id->base.qp;
+    id->base.qp = NULL;
+    pthread_mutex_unlock(&id->lock);
+    return qp;
+}
+
 /* In a forked child the events that the parent's threads got are never acknowledged. */
 static void wait_for_acks(struct cma_id *id)
 {

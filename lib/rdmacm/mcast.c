@@ -26,20 +26,20 @@ int mcast_joined(struct cma_id *id, struct cma_mcast *mc, const union ibv_gid *m
     return -err;
 }
 
-static void detach(struct cma_id *id, struct cma_mcast *mc)
+static void detach(struct ibv_qp *qp, struct cma_mcast *mc)
 {
-    if (mc->attached && id->base.qp)
-        ibv_detach_mcast(id->base.qp, &mc->mgid, 0);
+    if (mc->attached && qp)
+        ibv_detach_mcast(qp, &mc->mgid, 0);
     mc->attached = false;
 }
 
-void mcast_detach_all(struct cma_id *id)
+void mcast_detach_all(struct cma_id *id, struct ibv_qp *qp)
 {
     struct cma_mcast *mc;
 
     pthread_mutex_lock(&id->lock);
     for (mc = LIST_FIRST(&id->mcasts); mc; mc = LIST_NEXT(mc, next))
-        detach(id, mc);
+        detach(qp, mc);
     pthread_mutex_unlock(&id->lock);
 }
 
@@ -47,7 +47,7 @@ void mcast_free_all(struct cma_id *id)
 {
     struct cma_mcast *mc;
 
-    mcast_detach_all(id);
+    mcast_detach_all(id, id->base.qp);
     while ((mc = LIST_FIRST(&id->mcasts))) {
         LIST_REMOVE(mc, next);
         free(mc);
@@ -171,7 +171,7 @@ static struct cma_mcast *take_addr(struct cma_id *id, const struct sockaddr *add
             break;
     if (mc) {
         mc->left = true;
-        detach(id, mc);
+        detach(id->base.qp, mc);
     }
     pthread_mutex_unlock(&id->lock);
     return mc;

@@ -138,11 +138,11 @@ EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_q
 
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-    id_wait_for_calls(to_id(id));
-    if (id->qp) {
-        mcast_detach_all(to_id(id));
-        ibv_destroy_qp(id->qp);
-        id->qp = NULL;
+    struct ibv_qp *qp = id_take_qp(to_id(id));
+
+    if (qp) {
+        mcast_detach_all(to_id(id), qp);
+        ibv_destroy_qp(qp);
     }
     cqs_destroy(id);
 }

@@ -79,6 +79,27 @@ static bool take_request(struct cma_event *ev, const struct ctl_cm_told *told)
     return false;
 }
 
+static void respond(struct cma_event *ev)
+{
+    struct cma_id *id = ev->owner;
+
+    id_begin_call(id);
+    if (id->base.qp) {
+        ev->event.status = connect_respond(id);
+        ev->event.event =
+            ev->event.status ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
+        id->connect_error = ev->event.status != 0;
+    }
+    id_end_call(id);
+}
+
+static void end_qp(struct cma_id *id)
+{
+    id_begin_call(id);
+    qp_to_error(id);
+    id_end_call(id);
+}
+
 static void take_response(struct cma_event *ev, const struct ctl_cm_told *told)
 {
     struct cma_id *id = ev->owner;
@@ -86,11 +107,7 @@ static void take_response(struct cma_event *ev, const struct ctl_cm_told *told)
     take_param(ev, &told->event);
     take_ece(id, &told->event.conn);
     qp_take_steps(id, &told->steps);
-    if (!id->base.qp)
-        return;
-    ev->event.status = connect_respond(id);
-    ev->event.event = ev->event.status ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
-    id->connect_error = ev->event.status != 0;
+    respond(ev);
 }
 
 /* The end of a connection; false: the program has got a CONNECT_ERROR instead. Private data of a
@@ -103,7 +120,7 @@ static bool take_end(struct cma_event *ev, const struct ctl_cm_event *m)
     }
     if (m->type == RDMA_CM_EVENT_REJECTED) {
         take_param(ev, m);
-        qp_to_error(ev->owner);
+        end_qp(ev->owner);
     }
     return true;
 }
@@ -119,16 +136,18 @@ static void take_established(struct cma_event *ev, const struct ctl_cm_event *m)
     if (!m->qp_is_led)
         return;
     take_ece(id, &m->conn);
+    id_begin_call(id);
     connect_set_ece(id);
     if (id->base.qp)
         id->base.qp->state = IBV_QPS_RTS;
+    id_end_call(id);
 }
 
 /* rdma_accept has not waited for it. */
 static void take_error(struct cma_event *ev)
 {
     if (ev->owner->accepted)
-        qp_to_error(ev->owner);
+        end_qp(ev->owner);
 }
 
 /* An address or route that the daemon has found. The call that asked for it may not have read its

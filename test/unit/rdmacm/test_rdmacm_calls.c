@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls whose event another thread gets before the daemon's reply is read. */
 #include <arpa/inet.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include "cma.h"
@@ -190,13 +191,74 @@ static void test_request_ends(void **state)
     expect_end(CTL_CM_LISTEN, listen_with, RDMA_CM_EVENT_CONNECT_REQUEST);
 }
 
+/* ---- a queue pair that ends while an event of its connection is taken ---- */
+
+static sem_t changing, destroyed;
+static bool overlapped;
+
+EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    struct timespec until;
+
+    sem_post(&changing);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 50000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    overlapped |= !sem_timedwait(&destroyed, &until);
+    return EINVAL;
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+{
+    sem_post(&destroyed);
+    return 0;
+}
+
+EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+    return 0;
+}
+
+static void *get_event(void *arg)
+{
+    return rdma_get_cm_event(channel, arg) ? arg : NULL;
+}
+
+static void test_qp_ends(void **state)
+{
+    const struct ctl_cm_event accepted = {.type = RDMA_CM_EVENT_CONNECT_RESPONSE};
+    struct ibv_qp qp = {.qp_type = IBV_QPT_RC};
+    enum rdma_cm_event_type type;
+    struct rdma_cm_event *event;
+    pthread_t thread;
+    void *failed;
+
+    assert_int_equal(rdma_destroy_id(id), 0);
+    assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    sem_init(&changing, 0, 0);
+    sem_init(&destroyed, 0, 0);
+    id->qp = &qp;
+    assert_int_equal(pthread_create(&thread, NULL, get_event, &event), 0);
+    fake_daemon_event(to_id(id)->entry.handle, &accepted);
+    sem_wait(&changing);
+    rdma_destroy_qp(id);
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    type = event->event;
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    assert_false(overlapped);
+    assert_null(id->qp);
+    assert_int_equal(type, RDMA_CM_EVENT_CONNECT_ERROR);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH(test_address),     WITH(test_route),      WITH(test_leave),
-        WITH(test_leave_twice), WITH(test_error_ends), WITH(test_request_ends),
+        WITH(test_address),    WITH(test_route),        WITH(test_leave),   WITH(test_leave_twice),
+        WITH(test_error_ends), WITH(test_request_ends), WITH(test_qp_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
