@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "conn_undo.h"
 #include "invariant.h"
 
 static bool reply_fits(const struct ctl_msg *reply, const struct client_piece *piece)

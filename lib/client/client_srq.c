@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "conn_undo.h"
+
 static struct client_ring_layout ring_layout(const struct ctl_create_srq *r)
 {
     return (struct client_ring_layout){r->ring_off, r->size, r->stride, r->max_sge};

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -140,7 +139,7 @@ static int connect_user(struct conn *c, int otherwise)
     return connect_path(c, path);
 }
 
-static int connect_default(struct conn *c)
+static int connect_any(struct conn *c)
 {
     const char *path = getenv(CTL_SOCKET_ENV);
     int err, system;
@@ -152,6 +151,17 @@ static int connect_default(struct conn *c)
         return 0;
     err = connect_user(c, system);
     return err && system == -EACCES ? explain(CTL_SOCKET_SYSTEM, "", system) : err;
+}
+
+/* connect() is a cancellation point, and callers hold locks. */
+static int connect_default(struct conn *c)
+{
+    int cancel, err;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    err = connect_any(c);
+    pthread_setcancelstate(cancel, NULL);
+    return err;
 }
 
 int conn_open(struct conn *c)
@@ -424,20 +434,6 @@ int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
 {
     return call_until_idle(c, type, m, NULL, 0,
                            &(struct fd_receiver){.accept = then, .arg = arg, .vital = true});
-}
-
-/* The kernel's answer, not a guess: another thread may take the last one after that. */
-int conn_room(void)
-{
-    int cancel, fd, err;
-
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    fd = eventfd(0, EFD_CLOEXEC);
-    err = fd < 0 ? -errno : 0;
-    if (fd >= 0)
-        close(fd);
-    pthread_setcancelstate(cancel, NULL);
-    return err;
 }
 
 /* ---- a child that goes on alone ---- */

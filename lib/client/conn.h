@@ -39,7 +39,8 @@ struct conn {
 };
 
 /* Connects; *c must stay in place until conn_close. Returns 0; -ENOENT or -ECONNREFUSED when no
- * daemon listens; -EACCES; or another negative errno. On failure *c needs no conn_close. */
+ * daemon listens; -EACCES; or another negative errno. On failure *c needs no conn_close. Not a
+ * cancellation point. */
 int conn_open(struct conn *c);
 
 /* Whether this process made it. Any thread. */
@@ -91,10 +92,6 @@ struct conn_retry {
 
 /* Waits for 1 to 20 ms. Not a cancellation point. False: the time is over. */
 bool conn_wait(struct conn_retry *p);
-
-/* Whether the process may have one more descriptor, for a reply whose call cannot be undone: 0 or a
- * negative errno. Any thread; not a cancellation point. */
-int conn_room(void);
 
 /* conn_call_handle that is not sent again: for callers that release locks before conn_wait. */
 int conn_try_handle(struct conn *c, enum ctl_type type, uint32_t handle);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "conn_undo.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "common.h"
 
@@ -57,4 +61,18 @@ enum conn_undo conn_undo_request(const struct ctl_msg *reply, enum ctl_type *typ
     if (row->slab)
         memcpy(&m->destroy.slab_gone, bytes + row->slab, sizeof(m->destroy.slab_gone));
     return CONN_UNDO_ASK;
+}
+
+/* The kernel's answer, not a guess: another thread may take the last one after that. */
+int conn_room(void)
+{
+    int cancel, fd, err;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    fd = eventfd(0, EFD_CLOEXEC);
+    err = fd < 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    pthread_setcancelstate(cancel, NULL);
+    return err;
 }

@@ -18,4 +18,8 @@ enum conn_undo {
 enum conn_undo conn_undo_request(const struct ctl_msg *reply, enum ctl_type *type,
                                  struct ctl_msg *m);
 
+/* Whether the process may have one more descriptor, for a reply whose call cannot be undone: 0 or a
+ * negative errno. Any thread; not a cancellation point. */
+int conn_room(void);
+
 #endif

@@ -169,7 +169,9 @@ void channel_destroy(struct cma_channel *ch)
     uint32_t handle = ch->handle;
     struct cma_event *ev;
     bool attached;
+    int cancel;
 
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&ch->lock);
     attached = ch->sock >= 0;
     unwatch(ch, ch->local_fd);
@@ -189,6 +191,7 @@ void channel_destroy(struct cma_channel *ch)
     if (attached)
         conn_call_handle(&link->conn, CTL_CM_DESTROY_CHANNEL, handle);
     link_put(link);
+    pthread_setcancelstate(cancel, NULL);
 }
 
 /* ---- local events ---- */
@@ -211,16 +214,20 @@ bool channel_has_local(const struct cma_channel *ch)
            has_forsaken(ch);
 }
 
+/* Without cancellation: read() and write() are cancellation points. */
 void channel_show_local(struct cma_channel *ch, bool had)
 {
     eventfd_t n;
+    int cancel;
 
     if (had == channel_has_local(ch))
         return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (had)
         eventfd_read(ch->local_fd, &n);
     else
         eventfd_write(ch->local_fd, 1);
+    pthread_setcancelstate(cancel, NULL);
 }
 
 static void post_locked(struct cma_channel *ch, struct cma_event *ev)
