@@ -253,6 +253,8 @@ int id_withdraw(struct cma_id *id);
 void id_begin_call(struct cma_id *id);
 void id_end_call(struct cma_id *id);
 void id_wait_for_calls(struct cma_id *id);
+/* Until an event is acknowledged or a call ends; may return before. With the id's lock. */
+void id_await(struct cma_id *id);
 /* The same, and from then on the id has no queue pair: it is the caller's, or NULL. */
 struct ibv_qp *id_take_qp(struct cma_id *id);
 /* Takes over what the daemon knows of the id. -ENODEV: its device cannot be opened. */

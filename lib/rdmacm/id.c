@@ -190,6 +190,16 @@ void id_end_call(struct cma_id *id)
     pthread_mutex_unlock(&id->lock);
 }
 
+/* Without cancellation: the thread would leave the lock behind, which who acknowledges needs. */
+void id_await(struct cma_id *id)
+{
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_cond_wait(&id->acks, &id->lock);
+    pthread_setcancelstate(cancel, NULL);
+}
+
 /* In a forked child the calls of the parent's threads do not end. */
 void id_wait_for_calls(struct cma_id *id)
 {
@@ -197,7 +207,7 @@ void id_wait_for_calls(struct cma_id *id)
         return;
     pthread_mutex_lock(&id->lock);
     while (id->calls)
-        pthread_cond_wait(&id->acks, &id->lock);
+        id_await(id);
     pthread_mutex_unlock(&id->lock);
 }
 
@@ -207,7 +217,7 @@ struct ibv_qp *id_take_qp(struct cma_id *id)
 
     pthread_mutex_lock(&id->lock);
     while (id->calls && link_is_ours(id->link))
-        pthread_cond_wait(&id->acks, &id->lock);
+        id_await(id);
     qp = id->base.qp;
     id->base.qp = NULL;
     pthread_mutex_unlock(&id->lock);
@@ -221,7 +231,7 @@ static void wait_for_acks(struct cma_id *id)
         return;
     pthread_mutex_lock(&id->lock);
     while (id->acked != id->reported)
-        pthread_cond_wait(&id->acks, &id->lock);
+        id_await(id);
     pthread_mutex_unlock(&id->lock);
 }
 

@@ -77,7 +77,7 @@ static void wait_and_free(struct cma_id *id, struct cma_mcast *mc)
 {
     pthread_mutex_lock(&id->lock);
     while (mc->acked != mc->reported)
-        pthread_cond_wait(&id->acks, &id->lock);
+        id_await(id);
     pthread_mutex_unlock(&id->lock);
     free(mc);
 }

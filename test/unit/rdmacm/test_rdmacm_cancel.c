@@ -69,6 +69,33 @@ static void test_posts(void **state)
     alarm(0);
 }
 
+static void destroy_id(void)
+{
+    rdma_destroy_id(id);
+    id = NULL;
+}
+
+/* An id's end waits for the acknowledgment, which needs the id's lock. */
+static void test_waits(void **state)
+{
+    struct rdma_cm_event *event;
+    struct timespec until;
+    pthread_t thread;
+
+    write_event();
+    assert_int_equal(rdma_get_cm_event(channel, &event), 0);
+    assert_int_equal(pthread_create(&thread, NULL, cancel, (void *)destroy_id), 0);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 50000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    assert_int_equal(pthread_timedjoin_np(thread, NULL, &until), ETIMEDOUT);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    pthread_join(thread, NULL);
+    assert_null(id);
+    assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+}
+
 static void destroy_all(void)
 {
     rdma_destroy_id(id);
@@ -90,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_connects),
         cmocka_unit_test(test_posts),
+        cmocka_unit_test(test_waits),
         cmocka_unit_test(test_ends),
     };
 
