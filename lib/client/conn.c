@@ -102,14 +102,14 @@ static int connect_path(struct conn *c, const char *path)
     err = sock_open(c);
     if (err)
         return err;
-    if (connect(c->sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
-        err = -errno;
-        sock_close(c);
-        return err;
-    }
     setsockopt(c->sock, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    setsockopt(c->sock, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    return 0;
+    setsockopt(c->sock, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)); /* of connect(), too */
+    do
+        err = connect(c->sock, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
+    while (err == -EINTR);
+    if (err)
+        sock_close(c);
+    return err == -EAGAIN ? -ETIMEDOUT : err;
 }
 
 /* Once: the program only says that there are no devices. EACCES of root's socket is said, too, but

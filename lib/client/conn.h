@@ -39,8 +39,8 @@ struct conn {
 };
 
 /* Connects; *c must stay in place until conn_close. Returns 0; -ENOENT or -ECONNREFUSED when no
- * daemon listens; -EACCES; or another negative errno. On failure *c needs no conn_close. Not a
- * cancellation point. */
+ * daemon listens; -EACCES; -ETIMEDOUT: it has not taken others' connections for CONN_REPLY_SECONDS;
+ * or another negative errno. On failure *c needs no conn_close. Not a cancellation point. */
 int conn_open(struct conn *c);
 
 /* Whether this process made it. Any thread. */
