@@ -28,6 +28,8 @@ static int bind_local(struct cm_object *o, const struct ctl_cm_addr *wanted)
 
     if (!o->bound)
         return cm_object_bind(o, &src);
+    if (!o->searches) /* the place of its address may be another one's by now */
+        return 0;
     src.number = o->src.number; /* of a wildcard, which becomes this address */
     o->src = src;
     o->vlan = o->device->gids.entry[o->sgid_index].vlan;

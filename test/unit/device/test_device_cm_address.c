@@ -474,6 +474,34 @@ static void test_place_of_a_connection(void **state)
     assert_int_equal(told.steps.attr.ah.sgid_index, place);
 }
 
+/* While the address that an id is bound to is gone, another one that has its place in the GID table
+ * does not become the id's; when it is back, the id reaches its peer from there. */
+static void test_bound_address_returns(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_msg m = {
+        .cm_resolve = {.timeout_ms = 2000, .dst = side_address("127.0.0.1", SIDES_PORT)}};
+    struct ctl_cm_addr own = side_address("127.0.0.9", 0);
+    struct ctl_call k = {0};
+    struct ctl_cm_info info;
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+
+    change_address(t, "127.0.0.9", true);
+    assert_int_equal(side_bind(&t->a, id, own, &info), 0);
+    change_address(t, "127.0.0.9", false);
+    side_event(&t->a, CTL_CM_ADDR_CHANGE);
+    change_address(t, "127.0.0.10", true);
+    m.cm_resolve.id = id;
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_ERROR).status, -EADDRNOTAVAIL);
+    change_address(t, "127.0.0.9", true);
+    info = resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "127.0.0.1", 1, 2);
+    assert_int_equal(info.at_once, 1);
+    assert_memory_equal(info.src.gid, own.gid, sizeof(own.gid));
+    assert_memory_equal(info.sgid, own.gid, sizeof(own.gid));
+    side_no_event(&t->a);
+}
+
 /* The same address in another VLAN is another network's. */
 static void test_address_of_another_vlan(void **state)
 {
@@ -746,6 +774,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_address_goes, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_change, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_returns, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_bound_address_returns, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_connection_survives, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_place_of_a_connection, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_of_another_vlan, sides_setup, sides_teardown),
