@@ -147,7 +147,7 @@ static unsigned reach(struct device *d, unsigned i, const union gid *dst, uint32
     if (common_bits(&e->gid, dst) >= prefix)
         return rank_of(prefix, true);
     err = net_resolve(d, e, dst, &path);
-    return !err || err == -EINPROGRESS ? rank_of(path.bits, false) : 0;
+    return err == -ENETUNREACH ? 0 : rank_of(path.bits, false);
 }
 
 /* An own address of any device is reached from there. */

@@ -209,6 +209,27 @@ static void test_most_specific_route(void **state)
         far[i]->ops->close(far[i]);
 }
 
+/* A gateway that has just not answered is no missing route: the destination cannot be reached. */
+static void test_silent_gateway(void **state)
+{
+    struct sides *t = *state;
+    struct pktio *far = add_port(t);
+    struct device *d = t->r->device[1];
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+
+    add_route(t, 1, "0.0.0.0", 0, "10.0.1.254");
+    resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "192.0.2.1", 1, 0);
+    side_no_event(&t->a);
+    while (!side_has_event(&t->a)) { /* three requests, and no answer */
+        net_host_timers(d->net.host, net_host_next_timer(d->net.host));
+        net_apply_changes(d);
+    }
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_ERROR).status, -EHOSTUNREACH);
+    resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "192.0.2.1", 1, 1);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_ERROR).status, -EHOSTUNREACH);
+    far->ops->close(far);
+}
+
 /* ---- what a reply says, without an event ---- */
 
 static void test_at_once(void **state)
@@ -767,6 +788,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_addresses, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_next_destination, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_most_specific_route, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_silent_gateway, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_scopes_on_the_loopback_device, sides_setup,
                                         sides_teardown),
         cmocka_unit_test_setup_teardown(test_ports_before_loopback, sides_setup, sides_teardown),
