@@ -99,23 +99,44 @@ static void answer_unmatched(const struct received *r)
     cm_send_rej(r->cm, r->way, r->mad, &r->msg, CM_REJ_INVALID_COMM_ID, (struct cm_private){0});
 }
 
-static void rx_rep(const struct received *r)
+/* Whether another connection has the peer's ID, which names one of them. Many that share one would
+ * make each of their ends a search. */
+static bool is_named_twice(const struct received *r, uint64_t guid)
 {
-    struct cm_id *id = find(r, CM_REP_remote_comm_id, CM_REP_local_comm_id, true), *other;
+    struct cm_id *other = cm_remote_find_id(r->cm, r->way, guid, comm_id(r, CM_REP_local_comm_id));
 
-    if (!id || id->role != CM_ACTIVE) {
-        r->cm->counters.unmatched++;
-        cm_send_rej(r->cm, r->way, r->mad, &r->msg, CM_REJ_INVALID_COMM_ID, (struct cm_private){0});
+    return other && !cm_ids_give_up(other);
+}
+
+/* The first REP of a connection. */
+static void rx_first_rep(const struct received *r, struct cm_id *id)
+{
+    uint64_t guid = cm_msg_get(&r->msg, CM_REP_local_ca_guid);
+    struct cm_id *other;
+
+    if (is_named_twice(r, guid)) {
+        r->cm->counters.malformed++;
         return;
     }
-    other = cm_remote_find_qpn(r->cm, r->way, cm_msg_get(&r->msg, CM_REP_local_ca_guid),
-                               cm_rep_qpn(id, &r->msg));
-    if (!other || other == id || cm_cell(id, CM_IN_RX_REP) != CM_DO_rep || cm_ids_give_up(other)) {
+    other = cm_remote_find_qpn(r->cm, r->way, guid, cm_rep_qpn(id, &r->msg));
+    if (!other || cm_ids_give_up(other)) {
         step(r, id, CM_IN_RX_REP);
         return;
     }
     cm_send_rej(r->cm, r->way, r->mad, &r->msg, CM_REJ_STALE_CONNECTION, (struct cm_private){0});
     cm_step(other, CM_IN_RX_STALE, NULL, r->now);
+}
+
+static void rx_rep(const struct received *r)
+{
+    struct cm_id *id = find(r, CM_REP_remote_comm_id, CM_REP_local_comm_id, true);
+
+    if (!id || id->role != CM_ACTIVE)
+        answer_unmatched(r);
+    else if (cm_cell(id, CM_IN_RX_REP) == CM_DO_rep)
+        rx_first_rep(r, id);
+    else
+        step(r, id, CM_IN_RX_REP);
 }
 
 static void rx_rtu(const struct received *r)

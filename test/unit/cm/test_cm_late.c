@@ -76,11 +76,50 @@ static void test_late_messages_are_answered(void **state)
     cm_kit_free(k);
 }
 
+/* A peer names two connections by one communication ID: the second REP is not taken. */
+static void test_response_of_another(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *id[2];
+    uint8_t rep[2][MAD_LEN];
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cm_connect_param param = cm_kit_param(k, 1, PORT);
+        struct cm_path path = cm_kit_path(k, 0, 1);
+
+        id[i] = cm_kit_bound(k, 0, IP_CM_PS_TCP);
+        param.conn.qpn += i;
+        assert_int_equal(cm_connect(id[i], &path, &param, k->now), 0);
+        cm_kit_deliver(k);
+        assert_int_equal(
+            cm_kit_accept(k, cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id, PASSIVE_QPN + i), 0);
+        memcpy(rep[i], k->node[1].sent[k->node[1].sends - 1].mad, MAD_LEN);
+        k->flying = 0;
+    }
+    cm_kit_rx(k, 1, 0, rep[0]);
+    assert_int_equal(cm_id_state(id[0]), CM_REP_RCVD);
+    cm_kit_clear(k);
+    cm_msg_set(rep[1], CM_REP_local_comm_id, id[0]->remote_comm_id);
+    cm_kit_rx(k, 1, 0, rep[1]);
+    assert_int_equal(cm_id_state(id[1]), CM_REQ_SENT);
+    assert_int_equal(k->node[0].sends, 0);
+    assert_int_equal(k->node[0].events, 0);
+    assert_int_equal(cm_counters(k->node[0].cm)->malformed, 1);
+    cm_id_destroy(id[0], k->now); /* and lingers: the peer shows that it is over */
+    k->flying = 0;
+    cm_kit_rx(k, 1, 0, rep[1]);
+    assert_int_equal(cm_id_state(id[1]), CM_REP_RCVD);
+    assert_int_equal(k->node[0].cm->ids, 1);
+    cm_kit_free(k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_response_too_late),
         cmocka_unit_test(test_late_messages_are_answered),
+        cmocka_unit_test(test_response_of_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
