@@ -11,8 +11,9 @@
 #define FIRST_UNPRIVILEGED 1024
 
 /* Requests are compared with the ids that listen: one for each address. A program may have
- * thousands of others, which connect, or are bound. */
-enum { LISTENERS, OTHERS, LISTS };
+ * thousands of others, which connect, or are bound. Those that leave their number to others are not
+ * compared with each other. */
+enum { LISTENERS, REUSERS, OTHERS, LISTS };
 
 /* How many of these a request is compared with: one that is about to listen was bound just now. */
 #define NEWEST 8
@@ -73,10 +74,16 @@ static bool is_given(const struct cm_id *id, uint64_t service_id)
 
 static void drop_empty(struct cm *cm, struct cm_ports_row *row)
 {
-    if (!LIST_EMPTY(&row->ids[LISTENERS]) || !LIST_EMPTY(&row->ids[OTHERS]))
-        return;
+    for (unsigned i = 0; i < LISTS; i++)
+        if (!LIST_EMPTY(&row->ids[i]))
+            return;
     cm_hash_remove(&cm->ports, &row->node);
     free(row);
+}
+
+static void insert(struct cm_id *id)
+{
+    LIST_INSERT_HEAD(&id->row->ids[id->bind_flags & CM_BIND_REUSE ? REUSERS : OTHERS], id, in_row);
 }
 
 static int add_to_row(struct cm_id *id, uint64_t service_id)
@@ -94,9 +101,9 @@ static int add_to_row(struct cm_id *id, uint64_t service_id)
         drop_empty(id->cm, row);
         return -ENOMEM;
     }
-    LIST_INSERT_HEAD(&row->ids[OTHERS], id, in_row);
     id->row = row;
     id->service_id = service_id;
+    insert(id);
     return 0;
 }
 
@@ -134,10 +141,8 @@ static bool places_meet(const struct cm_addr *a, const struct cm_addr *b)
 }
 
 /* Whether an id may have a number that another one has: 0, -EADDRINUSE, -EADDRNOTAVAIL. */
-static int clash(const struct cm_id *id, const struct cm_id *other, bool reuse)
+static int clash(const struct cm_id *id, const struct cm_id *other)
 {
-    if (reuse && (other->bind_flags & CM_BIND_REUSE)) /* which no listener has */
-        return 0;
     if (!places_meet(&id->src, &other->src))
         return 0;
     if ((id->bind_flags & other->bind_flags & CM_BIND_AFONLY) &&
@@ -153,14 +158,17 @@ static int check_row(const struct cm_id *id, const struct cm_ports_row *row, boo
     const struct cm_id *other;
     int err = 0;
 
-    for (unsigned i = 0; i < LISTS; i++)
+    for (unsigned i = 0; i < LISTS; i++) {
+        if (reuse && i == REUSERS)
+            continue;
         LIST_FOREACH(other, &row->ids[i], in_row)
         {
             if (other != id)
-                err = clash(id, other, reuse);
+                err = clash(id, other);
             if (err)
                 return err;
         }
+    }
     return 0;
 }
 
@@ -277,7 +285,9 @@ int cm_set_bind_flags(struct cm_id *id, unsigned flags)
 {
     if (!id->row || id->state != CM_IDLE)
         return -EINVAL;
+    LIST_REMOVE(id, in_row);
     id->bind_flags = effective_flags(id, flags);
+    insert(id);
     return 0;
 }
 
@@ -325,16 +335,13 @@ static unsigned fit(const struct cm_id *id, const union gid *dst, const struct c
            2u * (id->src.port != CM_PORT_ANY);
 }
 
-bool cm_ports_may_listen(const struct cm *cm, uint64_t service_id, const union gid *dst,
-                         const struct cm_path *way)
+static bool has_fit(const struct cm_ports_row *row, unsigned list, const union gid *dst,
+                    const struct cm_path *way)
 {
-    const struct cm_ports_row *row = find_row(cm, service_id);
     const struct cm_id *id;
     unsigned n = 0;
 
-    if (!row || ip_cm_port_space_of(service_id) == IP_CM_PS_NONE)
-        return false;
-    LIST_FOREACH(id, &row->ids[OTHERS], in_row)
+    LIST_FOREACH(id, &row->ids[list], in_row)
     {
         if (++n > NEWEST)
             return false;
@@ -342,6 +349,16 @@ bool cm_ports_may_listen(const struct cm *cm, uint64_t service_id, const union g
             return true;
     }
     return false;
+}
+
+bool cm_ports_may_listen(const struct cm *cm, uint64_t service_id, const union gid *dst,
+                         const struct cm_path *way)
+{
+    const struct cm_ports_row *row = find_row(cm, service_id);
+
+    if (!row || ip_cm_port_space_of(service_id) == IP_CM_PS_NONE)
+        return false;
+    return has_fit(row, REUSERS, dst, way) || has_fit(row, OTHERS, dst, way);
 }
 
 struct cm_id *cm_ports_find(const struct cm *cm, uint64_t service_id, const union gid *dst,

@@ -32,12 +32,13 @@ static void expect_rej(const struct cm_kit *k, unsigned sends)
 
 /* A request that is faster than rdma_listen is taken when the id listens, whatever its copies do.
  */
-static void test_before_the_listener(void **state)
+static void before_the_listener(unsigned flags)
 {
     struct cm_kit *k = cm_kit_new(NULL);
     struct cm_id *id = bind_only(k, IP_CM_PS_TCP, NULL);
     uint8_t mad[MAD_LEN];
 
+    assert_int_equal(cm_set_bind_flags(id, flags), 0);
     cm_kit_req(k, PORT, mad);
     cm_kit_rx(k, 0, 1, mad);
     cm_kit_rx(k, 0, 1, mad);
@@ -53,6 +54,12 @@ static void test_before_the_listener(void **state)
     assert_int_equal(cm_kit_count(k, 1, CM_EVENT_CONNECT_REQUEST), 1);
     assert_int_equal(cm_counters(k->node[1].cm)->refused, 0);
     cm_kit_free(k);
+}
+
+static void test_before_the_listener(void **state)
+{
+    before_the_listener(0);
+    before_the_listener(CM_BIND_REUSE);
 }
 
 /* Without a listener it is refused, 100 ms later; where none can come, at once. */

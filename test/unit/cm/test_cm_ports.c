@@ -135,6 +135,23 @@ static void test_reuse_and_listening(void **state)
     cm_kit_free(k);
 }
 
+/* They are not compared with each other: without that this test reaches its limit of time. */
+static void test_many_reuse_a_number(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_addr a = addr(A1, PORT);
+    struct cm_id *id;
+
+    for (unsigned i = 0; i < 100000; i++)
+        assert_int_equal(bind_one(k, &a, CM_BIND_REUSE, &id), 0);
+    assert_int_equal(bind_one(k, &a, 0, NULL), -EADDRINUSE);
+    assert_int_equal(cm_set_bind_flags(id, 0), 0); /* and one takes it back */
+    assert_int_equal(bind_one(k, &a, CM_BIND_REUSE, NULL), -EADDRINUSE);
+    assert_int_equal(cm_set_bind_flags(id, CM_BIND_REUSE), 0);
+    assert_int_equal(bind_one(k, &a, CM_BIND_REUSE, NULL), 0);
+    cm_kit_free(k);
+}
+
 static void test_wrong_bindings(void **state)
 {
     struct cm_kit *k = cm_kit_new(NULL);
@@ -369,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_reuse_and_listening),
+        cmocka_unit_test(test_many_reuse_a_number),
         cmocka_unit_test(test_wrong_bindings),
         cmocka_unit_test(test_free_numbers),
         cmocka_unit_test(test_number_of_a_listener),
