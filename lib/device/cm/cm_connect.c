@@ -136,6 +136,9 @@ int cm_accept_id(struct session *sn, struct ctl_call *call)
     struct request q;
     int err = read_call(sn, call, &q);
 
+    if (!err && !q.o->is_request)
+        err = -EINVAL;
+    err = err ? err : min_of(cm_address_place(q.o), 0);
     if (err)
         return err;
     ece = ece_of(q.conn);
@@ -204,6 +207,18 @@ int cm_notify_id(struct session *sn, struct ctl_call *call)
 
 /* ---- with the queue pair's state ---- */
 
+/* The manager has the place that the id's address had in the GID table when the connection began,
+ * and the library what the daemon said then: by now it may have another one, or none. */
+static int put_source(const struct cm_object *o, struct qp_attr *attr)
+{
+    int place = cm_address_place(o);
+
+    if (place < 0)
+        return place;
+    attr->ah.sgid_index = (uint8_t)place;
+    return 0;
+}
+
 static int (*const with_qp[])(struct session *sn, struct ctl_call *call) = {
     [CTL_CM_CONNECT] = cm_connect_id,
     [CTL_CM_ACCEPT] = cm_accept_id,
@@ -220,14 +235,27 @@ static void remember(struct cm_object *o, const struct ctl_cm_with_qp *rq)
     memcpy(o->qp_key, rq->key, sizeof(o->qp_key));
 }
 
+static bool has_source(const struct ctl_modify_qp *m)
+{
+    uint32_t mask = m->mask;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(m->next); i++)
+        mask |= m->next[i].mask;
+    return mask & QPA_AV;
+}
+
 /* -EINPROGRESS: dispatched again, and no step is done. */
 static int modify(struct cm_object *o, struct ctl_cm_with_qp *rq)
 {
     struct qp_object *q = qp_object_of_key(o->device, rq->modify.qpn, rq->key);
+    int err;
 
     if (!q)
         return -EACCES;
-    return rq->type == CTL_CM_CONNECT ? 0 : qp_object_modify_by(q->o.session, &rq->modify);
+    if (rq->type == CTL_CM_CONNECT)
+        return 0;
+    err = has_source(&rq->modify) ? put_source(o, &rq->modify.attr) : 0;
+    return err ? err : qp_object_modify_by(q->o.session, &rq->modify);
 }
 
 /* NULL: the program has destroyed it, though another one may have its number. */
@@ -307,20 +335,13 @@ static int early_attr(const struct cm_object *o, uint32_t state, struct qp_attr 
     return ud && (state == QPS_RTR || state == QPS_RTS) ? 0 : -EINVAL;
 }
 
-/* The manager has the place that the id's address had in the GID table when the connection began;
- * the id has that of today: cm_follow.c. */
-static void put_source(const struct cm_object *o, struct qp_attr *attr)
-{
-    attr->ah.sgid_index = (uint8_t)o->sgid_index;
-}
-
 void cm_object_steps(const struct cm_object *o, struct ctl_cm_steps *steps)
 {
-    if (cm_object_is_ud(o) || cm_qp_steps(o->id, &steps->attr, steps->mask)) {
+    if (cm_object_is_ud(o) || cm_qp_steps(o->id, &steps->attr, steps->mask) ||
+        put_source(o, &steps->attr)) {
         *steps = (struct ctl_cm_steps){0};
         return;
     }
-    put_source(o, &steps->attr);
     if (o->has_ack_timeout)
         steps->attr.timeout = o->ack_timeout;
 }
@@ -340,7 +361,7 @@ int cm_get_qp_attr(struct session *sn, struct ctl_call *call)
     if (err)
         err = early_attr(o, state, &reply->attr, &reply->mask);
     else if (reply->mask & QPA_AV)
-        put_source(o, &reply->attr);
+        err = put_source(o, &reply->attr);
     if (!err && o->has_ack_timeout && (reply->mask & QPA_TIMEOUT))
         reply->attr.timeout = o->ack_timeout;
     return err;

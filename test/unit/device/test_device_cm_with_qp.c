@@ -338,6 +338,59 @@ static void test_not_led_wrong_key(void **state)
     side_no_event(&t->b);
 }
 
+/* ---- addresses that go while the connection is being made ---- */
+
+static union gid own_gid(void)
+{
+    return gid_from_ipv4((const uint8_t[4]){127, 0, 0, 1});
+}
+
+/* The ends' address goes, another one takes its place in the GID table, and (back) it returns. */
+static void replace_address(const struct sides *t, bool back)
+{
+    struct port_address own = {.gid = own_gid(), .prefix = 8, .vlan = VLAN_NONE}, other = own;
+
+    other.gid = gid_from_ipv4((const uint8_t[4]){127, 0, 0, 10});
+    assert_int_equal(rnic_remove_address(t->r, 0, &own.gid, VLAN_NONE), 0);
+    assert_int_equal(rnic_add_address(t->r, 0, &other), 0);
+    if (back)
+        assert_int_equal(rnic_add_address(t->r, 0, &own), 0);
+}
+
+static union gid source_of(struct end *e)
+{
+    const struct device *d = e->app.session->device;
+    struct ctl_msg m = {.handle = e->qp.qpn};
+
+    assert_int_equal(app_call(&e->app, CTL_QUERY_QP, &m), 0);
+    return d->gids.entry[m.query_qp.attr.ah.sgid_index].gid;
+}
+
+/* What the library has read of the request names the place that the address had. */
+static void test_accept_from_the_address(void **state)
+{
+    struct sides *t = *state;
+    union gid own = own_gid(), source;
+
+    replace_address(t, true);
+    expect(&passive, to_rts(&passive, CTL_CM_ACCEPT, &passive_steps), 0, 3);
+    source = source_of(&passive);
+    assert_true(gid_eq(&source, &own));
+}
+
+/* Nothing can be accepted from an address that is gone. */
+static void test_accept_without_the_address(void **state)
+{
+    struct sides *t = *state;
+
+    replace_address(t, false);
+    side_qp_attr(&t->b, passive.id, QPS_RTR, -EADDRNOTAVAIL);
+    assert_int_equal(side_call(&t->b, CTL_CM_ACCEPT, passive.id, passive.qp.qpn, ""),
+                     -EADDRNOTAVAIL);
+    expect(&passive, to_rts(&passive, CTL_CM_ACCEPT, &passive_steps), -EADDRNOTAVAIL, 0);
+    assert_int_equal(state_of(&passive), QPS_RESET);
+}
+
 /* ---- the queue pair of another user ---- */
 
 #define UID 4242u
@@ -546,6 +599,8 @@ int main(void)
                                        T(test_qp_of_another),
                                        T(test_accept_by_another),
                                        T(test_qp_of_another_by_key),
+                                       T(test_accept_from_the_address),
+                                       T(test_accept_without_the_address),
                                        T(test_posted_accept_fails),
                                        T(test_posted_connect_fails),
                                        L(test_led),
