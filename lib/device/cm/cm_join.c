@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cm/cm_address.h"
 #include "cm/cm_object.h"
 
 enum { FULL_MEMBER = 0, SEND_ONLY_FULL_MEMBER = 1 };
@@ -95,6 +96,10 @@ int cm_join_group(struct session *sn, struct ctl_call *call)
 
     if (!o || !o->device || !cm_object_is_ud(o) || rq->flags > SEND_ONLY_FULL_MEMBER)
         return -EINVAL;
+    err = cm_address_place(o);
+    if (err < 0)
+        return err;
+    o->sgid_index = (unsigned)err; /* by which datagrams to the group leave */
     err = group_of(o, &rq->addr, &group);
     if (err)
         return err;

@@ -523,6 +523,30 @@ static void test_bound_address_returns(void **state)
     side_no_event(&t->a);
 }
 
+/* A group is joined from the id's address, or not at all. */
+static void test_place_of_a_join(void **state)
+{
+    struct sides *t = *state;
+    struct device *d = t->r->device[0];
+    struct ctl_msg m = {.cm_mcast = {.addr = side_address("239.1.1.1", 0)}};
+    union gid own = gid_of("127.0.0.9");
+    struct ctl_call k = {0};
+    struct ctl_cm_info info;
+
+    change_address(t, "127.0.0.9", true);
+    m.cm_mcast.id = side_make_id(&t->a, IP_CM_PS_UDP, 1);
+    assert_int_equal(side_bind(&t->a, m.cm_mcast.id, side_address("127.0.0.9", 0), &info), 0);
+    change_address(t, "127.0.0.9", false);
+    change_address(t, "127.0.0.10", true); /* takes its place */
+    side_event(&t->a, CTL_CM_ADDR_CHANGE);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_JOIN, &m, &k, false), -EADDRNOTAVAIL);
+    side_no_event(&t->a);
+    change_address(t, "127.0.0.9", true);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_JOIN, &m, &k, false), 0);
+    assert_int_equal(side_event(&t->a, CTL_CM_MULTICAST_JOIN).ah.sgid_index,
+                     gid_table_find(&d->gids, &own, GID_TYPE_ROCE_V2, VLAN_NONE));
+}
+
 /* The same address in another VLAN is another network's. */
 static void test_address_of_another_vlan(void **state)
 {
@@ -799,6 +823,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bound_address_returns, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_connection_survives, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_place_of_a_connection, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_place_of_a_join, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_of_another_vlan, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_goes_while_resolving, sides_setup,
                                         sides_teardown),
