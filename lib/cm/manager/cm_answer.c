@@ -4,11 +4,14 @@
  * in a second. */
 #include "cm_state.h"
 
-static void answer(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
+/* Whether it is sent. */
+static bool answer(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
                    enum cm_message message)
 {
-    if (cm_limit_answer(cm, way))
-        cm_transmit(cm, way, mad, message);
+    if (!cm_limit_answer(cm, way))
+        return false;
+    cm_transmit(cm, way, mad, message);
+    return true;
 }
 
 void cm_send_rej(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
@@ -36,8 +39,8 @@ void cm_send_rej(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
     cm_msg_set(rej, CM_REJ_reason, reason);
     cm_msg_set(rej, CM_REJ_info_length, info.len);
     cm_msg_set_bytes(rej, CM_REJ_info, info.data, info.len);
-    cm->counters.refused++;
-    answer(cm, way, rej, CM_REJ);
+    if (answer(cm, way, rej, CM_REJ) && msg->message == CM_REQ)
+        cm->counters.refused++;
 }
 
 void cm_send_drep(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
@@ -72,6 +75,6 @@ void cm_send_sidr_rep(struct cm *cm, const struct cm_path *way, const uint8_t *m
     cm_msg_set(rep, CM_SIDR_REP_request_id, cm_msg_get(msg, CM_SIDR_REQ_request_id));
     cm_msg_set(rep, CM_SIDR_REP_service_id, cm_msg_get(msg, CM_SIDR_REQ_service_id));
     cm_msg_set(rep, CM_SIDR_REP_status, status);
-    cm->counters.refused++;
-    answer(cm, way, rep, CM_SIDR_REP);
+    if (answer(cm, way, rep, CM_SIDR_REP))
+        cm->counters.refused++;
 }

@@ -222,10 +222,13 @@ static void rx_message(const struct received *r)
     }
 }
 
-static void send_answer(const struct received *r, const uint8_t *answer)
+/* Whether it is sent. */
+static bool send_answer(const struct received *r, const uint8_t *answer)
 {
-    if (cm_limit_answer(r->cm, r->way))
-        r->cm->config.ops->send(r->cm->config.ctx, r->way, answer);
+    if (!cm_limit_answer(r->cm, r->way))
+        return false;
+    r->cm->config.ops->send(r->cm->config.ctx, r->way, answer);
+    return true;
 }
 
 /* Anything but a message: of another class, or a REQ of another version of the class. */
@@ -242,8 +245,7 @@ static void rx_other(const struct received *r, size_t len)
         return;
     }
     if (gsi_answer(answer, r->mad, len)) {
-        r->cm->counters.gsi_answered++;
-        send_answer(r, answer);
+        r->cm->counters.gsi_answered += send_answer(r, answer);
         return;
     }
     r->cm->counters.malformed++;

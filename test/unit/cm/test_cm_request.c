@@ -424,6 +424,8 @@ static void test_answers_are_limited(void **state)
         k->now += 10 * SEC;
         k->flying = 0;
     }
+    assert_int_equal(c->refused, 2 * (101 + 50)); /* REQs and SIDR_REQs that were answered */
+    assert_int_equal(c->gsi_answered, 101 + 50);
     cm_kit_free(k);
 }
 
