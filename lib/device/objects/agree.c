@@ -61,11 +61,14 @@ static void ask(struct device *d, struct agree_peer *p)
     gsi_send(d, &p->path, mad);
 }
 
-static struct agree_peer *find(struct device *d, const union gid *gid)
+static struct agree_peer *find(struct device *d, const union gid *gid, uint16_t vlan)
 {
-    for (unsigned i = 0; i < AGREE_PEERS; i++)
-        if (d->agree[i].state != AGREE_FREE && gid_eq(&d->agree[i].path.dgid, gid))
-            return &d->agree[i];
+    for (unsigned i = 0; i < AGREE_PEERS; i++) {
+        struct agree_peer *p = &d->agree[i];
+
+        if (p->state != AGREE_FREE && gid_eq(&p->path.dgid, gid) && p->path.vlan == vlan)
+            return p;
+    }
     return NULL;
 }
 
@@ -105,7 +108,7 @@ void agree_connected(struct qp_object *q, const struct address_vector *av)
             qp_object_call(q, agree_on_worker, q);
         return;
     }
-    p = find(d, &av->dgid);
+    p = find(d, &av->dgid, av->vlan);
     if (is_known(d, p)) {
         if (p->maps)
             qp_object_call(q, agree_on_worker, q);
@@ -180,7 +183,7 @@ static enum gsi_verdict on_mad(void *ctx, const struct cm_path *way, const uint8
         peer_mad_put(answer, features_of(d));
         return GSI_ANSWER;
     }
-    p = find(d, &way->dgid);
+    p = find(d, &way->dgid, way->vlan);
     if (!p || p->state != AGREE_ASKED || mad_get(mad, MAD_transaction_id) != p->transaction)
         return GSI_TAKEN;
     p->state = AGREE_ANSWERED;

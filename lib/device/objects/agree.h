@@ -24,7 +24,7 @@ struct rnic;
 
 struct agree_peer {
     LIST_HEAD(, qp_object) waiting; /* connections that the answer will be for */
-    struct cm_path path;            /* dgid names the peer */
+    struct cm_path path;            /* dgid and vlan name the peer */
     uint64_t transaction;
     ns_t at; /* when it was asked last, or answered */
     enum agree_state { AGREE_FREE, AGREE_ASKED, AGREE_ANSWERED } state;

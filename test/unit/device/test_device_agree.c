@@ -290,6 +290,35 @@ static void test_reset(void **state)
     assert_false(agreed(&near));
 }
 
+/* The same address in another VLAN is another peer, which is asked by itself. */
+static void test_another_vlan(void **state)
+{
+    struct port_address a = {.prefix = 24, .vlan = 5};
+    struct ah_attr to = app_address("10.0.1.2");
+    int index;
+
+    open_both(true);
+    connect_end(&near, QPT_RC, "10.0.1.2");
+    exchange();
+    assert_true(agreed(&near));
+    assert_int_equal(gid_parse(&a.gid, "10.0.1.1"), 0);
+    assert_int_equal(rnic_add_address(near.r, 0, &a), 0);
+    index = gid_table_find(&near.d->gids, &a.gid, GID_TYPE_ROCE_V2, a.vlan);
+    to.sgid_index = (uint8_t)index;
+    assert_int_equal(app_qp(&near.app, &near.qp, QPT_RC, &near.cq, 0, 0), 0);
+    app_ready_by(&near.qp, 77, 3, to);
+    assert_false(agreed(&near));
+    assert_true(object_of(&near)->waits_for_agreement);
+    exchange(); /* the other end has no address there */
+    assert_false(agreed(&near));
+    assert_int_equal(gid_parse(&a.gid, "10.0.1.2"), 0);
+    assert_int_equal(rnic_add_address(far.r, 0, &a), 0);
+    now += AGREE_WAIT;
+    agree_ask_again(near.r);
+    exchange();
+    assert_true(agreed(&near));
+}
+
 /* Connections alone have something to agree on. */
 static void test_other_types(void **state)
 {
@@ -316,6 +345,7 @@ int main(void)
         cmocka_unit_test_teardown(test_said_in_vain, teardown),
         cmocka_unit_test_teardown(test_gone_while_waiting, teardown),
         cmocka_unit_test_teardown(test_reset, teardown),
+        cmocka_unit_test_teardown(test_another_vlan, teardown),
         cmocka_unit_test_teardown(test_other_types, teardown),
     };
 
