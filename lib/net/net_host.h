@@ -51,6 +51,7 @@ struct net_path {
 /* A RoCE packet of the host that a router quotes in its report that the packet was too big. */
 struct net_quote {
     union gid src, dst;
+    uint16_t vlan;
     uint32_t mtu;        /* that the router reports, in the range that the host accepts */
     const uint8_t *roce; /* what follows the UDP header, as far as it is quoted */
     uint32_t len;        /* of that */
@@ -182,9 +183,10 @@ enum net_neighbour_state {
     NET_STATIC,
 };
 
-/* A report of a packet to dst that was too big is believed: the path MTU is at most mtu for ten
- * minutes. */
-void net_host_learn_pmtu(struct net_host *h, const union gid *dst, uint32_t mtu, ns_t now);
+/* A report of a packet to dst, in a VLAN, that was too big is believed: the path MTU is at most mtu
+ * for ten minutes. */
+void net_host_learn_pmtu(struct net_host *h, const union gid *dst, uint16_t vlan, uint32_t mtu,
+                         ns_t now);
 
 /* Calls visit for each neighbour (route, group, learned path MTU); visit must not change anything.
  * mac of a neighbour that never answered: zero. via of a connected route: 0.0.0.0 or ::. */

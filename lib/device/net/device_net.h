@@ -21,6 +21,7 @@ struct net_report {
     bool active;
     ns_t judged; /* when the last one came */
     union gid src, dst;
+    uint16_t vlan;
     uint32_t mtu, dest_qpn, psn; /* of the quoted packet */
     struct walk walk;
 };

@@ -32,7 +32,7 @@ static bool has_addresses(const struct device *d, const struct qp_object *q,
     const struct address_vector *av = qp_address_vector(q->dp.qp);
 
     return q->o.session->device == d && !q->ind && gid_eq(&av->sgid, &r->src) &&
-           gid_eq(&av->dgid, &r->dst);
+           gid_eq(&av->dgid, &r->dst) && av->vlan == r->vlan;
 }
 
 /* The next queue pairs between these addresses; *n of them. False: there are no more at all. */
@@ -72,7 +72,7 @@ static bool judge_some(struct device *d, struct net_report *r)
     for (unsigned i = 0; i < n; i++) {
         if (!has_sent(&attr[i], r))
             continue;
-        net_host_learn_pmtu(d->net.host, &r->dst, r->mtu, net_time(d));
+        net_host_learn_pmtu(d->net.host, &r->dst, r->vlan, r->mtu, net_time(d));
         net_arm_timer(d);
         more = false;
     }
@@ -101,6 +101,7 @@ void net_too_big(void *ctx, const struct net_quote *quote)
                              .judged = now,
                              .src = quote->src,
                              .dst = quote->dst,
+                             .vlan = quote->vlan,
                              .mtu = quote->mtu,
                              .dest_qpn = bth_dest_qpn(quote->roce),
                              .psn = bth_psn(quote->roce).v};

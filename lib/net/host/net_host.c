@@ -257,12 +257,12 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
     mac = ncache_static_mac(&h->neighbours, dst, vlan);
     if (mac) { /* the configuration overrides the routes */
         memcpy(path->mac, mac, 6);
-        path->mtu = pmtu_of(&h->pmtus, dst, now);
+        path->mtu = pmtu_of(&h->pmtus, dst, vlan, now);
         return 0;
     }
     if (h->port.cfg.router[0]) {
         memcpy(path->mac, h->port.cfg.router, 6);
-        path->mtu = pmtu_of(&h->pmtus, dst, now);
+        path->mtu = pmtu_of(&h->pmtus, dst, vlan, now);
         return 0;
     }
     if (bits < 0)
@@ -271,7 +271,7 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
     before = ncache_next(&h->neighbours);
     err = ncache_resolve(&h->neighbours, src, &path->next_hop, vlan, now, path->mac);
     path->is_timed = ncache_next(&h->neighbours) < before;
-    path->mtu = pmtu_of(&h->pmtus, dst, now);
+    path->mtu = pmtu_of(&h->pmtus, dst, vlan, now);
     return err;
 }
 
@@ -312,9 +312,10 @@ void net_host_each_group(const struct net_host *h, void *ctx,
     }
 }
 
-void net_host_learn_pmtu(struct net_host *h, const union gid *dst, uint32_t mtu, ns_t now)
+void net_host_learn_pmtu(struct net_host *h, const union gid *dst, uint16_t vlan, uint32_t mtu,
+                         ns_t now)
 {
-    pmtu_learn(&h->pmtus, dst, mtu, now);
+    pmtu_learn(&h->pmtus, dst, vlan, mtu, now);
 }
 
 void net_host_each_pmtu(const struct net_host *h, void *ctx,

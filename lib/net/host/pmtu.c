@@ -13,23 +13,24 @@
 
 /* ---- the table ---- */
 
-static const struct learned_pmtu *find_pmtu(const struct pmtu_table *t, const union gid *dst)
+static const struct learned_pmtu *find_pmtu(const struct pmtu_table *t, const union gid *dst,
+                                            uint16_t vlan)
 {
     for (unsigned i = 0; i < t->len; i++)
-        if (gid_eq(&t->slot[i].dst, dst))
+        if (gid_eq(&t->slot[i].dst, dst) && t->slot[i].vlan == vlan)
             return &t->slot[i];
     return NULL;
 }
 
-uint32_t pmtu_of(const struct pmtu_table *t, const union gid *dst, ns_t now)
+uint32_t pmtu_of(const struct pmtu_table *t, const union gid *dst, uint16_t vlan, ns_t now)
 {
-    const struct learned_pmtu *p = find_pmtu(t, dst);
+    const struct learned_pmtu *p = find_pmtu(t, dst, vlan);
 
     return p && now < p->until ? min_of(p->mtu, t->port->cfg.mtu) : t->port->cfg.mtu;
 }
 
 /* Replaces the entry that expires first when the table is full. */
-static struct learned_pmtu *add_pmtu(struct pmtu_table *t, const union gid *dst)
+static struct learned_pmtu *add_pmtu(struct pmtu_table *t, const union gid *dst, uint16_t vlan)
 {
     struct learned_pmtu *p = &t->slot[0];
 
@@ -40,20 +41,21 @@ static struct learned_pmtu *add_pmtu(struct pmtu_table *t, const union gid *dst)
             if (t->slot[i].until < p->until)
                 p = &t->slot[i];
     }
-    *p = (struct learned_pmtu){.dst = *dst, .mtu = t->port->cfg.mtu};
+    *p = (struct learned_pmtu){.dst = *dst, .vlan = vlan, .mtu = t->port->cfg.mtu};
     return p;
 }
 
 /* A message never raises a path MTU; only expiry does. */
-enum inet_verdict pmtu_learn(struct pmtu_table *t, const union gid *dst, uint32_t mtu, ns_t now)
+enum inet_verdict pmtu_learn(struct pmtu_table *t, const union gid *dst, uint16_t vlan,
+                             uint32_t mtu, ns_t now)
 {
     struct learned_pmtu *p;
 
     if (mtu >= t->port->cfg.mtu)
         return INET_IGNORED;
-    p = (struct learned_pmtu *)find_pmtu(t, dst);
+    p = (struct learned_pmtu *)find_pmtu(t, dst, vlan);
     if (!p)
-        p = add_pmtu(t, dst);
+        p = add_pmtu(t, dst, vlan);
     if (p->until <= now)
         p->mtu = t->port->cfg.mtu;
     if (mtu > p->mtu)
@@ -131,12 +133,13 @@ static enum inet_verdict report(struct pmtu_table *t, const struct inet_rx *rx, 
     uint32_t before = ICMP_LEN + header + UDP_LEN;
     struct net_quote quote = {.src = rx->dst,
                               .dst = *dst,
+                              .vlan = rx->vlan,
                               .mtu = mtu,
                               .roce = rx->data + before,
                               .len = rx->len - before};
 
     if (!cfg->ops->too_big)
-        return pmtu_learn(t, dst, mtu, now);
+        return pmtu_learn(t, dst, rx->vlan, mtu, now);
     if (mtu < cfg->mtu)
         cfg->ops->too_big(cfg->ctx, &quote);
     return INET_OK;

@@ -11,6 +11,7 @@
 
 struct learned_pmtu {
     union gid dst;
+    uint16_t vlan; /* the same address in another one is another host */
     uint32_t mtu;
     ns_t until;
 };
@@ -27,10 +28,11 @@ enum inet_verdict pmtu_unreachable_rx(struct pmtu_table *t, const struct inet_rx
 enum inet_verdict pmtu_too_big_rx(struct pmtu_table *t, const struct inet_rx *rx, ns_t now);
 
 /* Lowers the MTU to dst for a while. */
-enum inet_verdict pmtu_learn(struct pmtu_table *t, const union gid *dst, uint32_t mtu, ns_t now);
+enum inet_verdict pmtu_learn(struct pmtu_table *t, const union gid *dst, uint16_t vlan,
+                             uint32_t mtu, ns_t now);
 
 /* The MTU to dst: the port's, or less. */
-uint32_t pmtu_of(const struct pmtu_table *t, const union gid *dst, ns_t now);
+uint32_t pmtu_of(const struct pmtu_table *t, const union gid *dst, uint16_t vlan, ns_t now);
 
 ns_t pmtu_next(const struct pmtu_table *t);
 void pmtu_timers(struct pmtu_table *t, ns_t now);

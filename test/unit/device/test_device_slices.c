@@ -508,14 +508,18 @@ static ns_t fake_clock(void)
     return fake_time;
 }
 
-static unsigned learned(struct device *d, uint32_t dest_qpn, uint32_t psn, uint32_t len,
-                        const union gid *dst)
+static unsigned learned_in(uint16_t vlan, struct device *d, uint32_t dest_qpn, uint32_t psn,
+                           uint32_t len, const union gid *dst)
 {
     uint8_t bth[12] = {
         [5] = (uint8_t)(dest_qpn >> 16), [6] = (uint8_t)(dest_qpn >> 8), [7] = (uint8_t)dest_qpn,
         [9] = (uint8_t)(psn >> 16),      [10] = (uint8_t)(psn >> 8),     [11] = (uint8_t)psn};
-    struct net_quote quote = {
-        .src = d->gids.entry[0].gid, .dst = *dst, .mtu = 1500, .roce = bth, .len = len};
+    struct net_quote quote = {.src = d->gids.entry[0].gid,
+                              .dst = *dst,
+                              .vlan = vlan,
+                              .mtu = 1500,
+                              .roce = bth,
+                              .len = len};
     unsigned n = 0;
 
     fake_time += NS_PER_SEC;
@@ -524,6 +528,12 @@ static unsigned learned(struct device *d, uint32_t dest_qpn, uint32_t psn, uint3
     }
     net_host_each_pmtu(d->net.host, &n, count_pmtu);
     return n;
+}
+
+static unsigned learned(struct device *d, uint32_t dest_qpn, uint32_t psn, uint32_t len,
+                        const union gid *dst)
+{
+    return learned_in(VLAN_NONE, d, dest_qpn, psn, len, dst);
 }
 
 static void test_too_big(void **state)
@@ -549,6 +559,7 @@ static void test_too_big(void **state)
     assert_int_equal(learned(d, qb.qpn ^ 1, psn, 12, &gid), 0);        /* another queue pair */
     assert_int_equal(learned(d, qb.qpn, psn ^ 1u << 23, 12, &gid), 0); /* an old packet */
     assert_int_equal(learned(d, qb.qpn, psn, 12, &d->gids.entry[1].gid), 0);
+    assert_int_equal(learned_in(5, d, qb.qpn, psn, 12, &gid), 0);
     assert_int_equal(learned(d, qb.qpn, psn, 12, &gid), 1);
     app_close(&app);
     rnic_destroy(r);

@@ -135,7 +135,7 @@ static void test_router_only(void **state)
     net_kit_run(k, 20 * SEC);
     net_kit_clear(k);
     assert_int_equal(net_host_add_neighbour(k->node[0].h, &set, VLAN_NONE, other), 0);
-    net_host_learn_pmtu(k->node[0].h, &far, 1280, k->now);
+    net_host_learn_pmtu(k->node[0].h, &far, VLAN_NONE, 1280, k->now);
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "198.51.100.7", VLAN_NONE), 0);
     assert_memory_equal(net_kit_path.mac, router, 6);
     assert_int_equal(net_kit_path.bits, 0);
@@ -409,7 +409,11 @@ static void test_too_big(void **state)
         assert_int_equal(net_kit_count(k)->unreachable_rx, q->code == 3);
         assert_int_equal(net_kit_count(k)->too_big_rx,
                          q->code != 3 && strcmp(q->to, "10.0.0.77") && strcmp(q->to, "fd00::77"));
-        /* Other destinations are as they were. */
+        /* Other destinations are as they were, and the same address in another VLAN. */
+        if (ipv4)
+            route(k, "0.0.0.0", 0, "10.5.0.254", 5);
+        net_kit_resolve(k, 0, ipv4 ? "10.5.0.1" : "fd00::1", q->dst, ipv4 ? 5 : 7);
+        assert_int_equal(net_kit_path.mtu, 1500);
         net_kit_resolve(k, 0, ipv4 ? "10.0.0.1" : "fd00::1", ipv4 ? "10.1.0.3" : "fd01::3",
                         VLAN_NONE);
         assert_int_equal(net_kit_path.mtu, 1500);
