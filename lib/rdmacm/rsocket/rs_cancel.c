@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <pthread.h>
+#include <signal.h>
 
 #include "common.h"
 #include "rs_call.h"
@@ -25,13 +26,47 @@ void rs_call_end(const struct rs_call *c)
     pthread_setcancelstate(c->state, NULL);
 }
 
-int rs_sleep(struct pollfd *fds, nfds_t n, int ms, void (*undo)(void *arg), void *arg)
+void rs_hold_signals(sigset_t *before)
 {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t held;
+
+    sigfillset(&held);
+    for (unsigned i = 0; i < ARRAY_SIZE(faults); i++)
+        sigdelset(&held, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &held, before);
+}
+
+void rs_release_signals(const sigset_t *before)
+{
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* What a sleep that is cancelled leaves to do. */
+struct sleep {
+    const sigset_t *before;
+    void (*undo)(void *arg);
+    void *arg;
+};
+
+static void end_cancelled(void *sleep)
+{
+    const struct sleep *s = sleep;
+
+    rs_release_signals(s->before);
+    s->undo(s->arg);
+}
+
+int rs_sleep(struct pollfd *fds, nfds_t n, int ms, const sigset_t *before, void (*undo)(void *arg),
+             void *arg)
+{
+    struct sleep s = {before, undo, arg};
+    const struct timespec t = {ms / MS_PER_SEC, ms % MS_PER_SEC * (long)NS_PER_MS};
     int got;
 
-    pthread_cleanup_push(undo, arg);
+    pthread_cleanup_push(end_cancelled, &s);
     pthread_setcancelstate(sleep_state, NULL);
-    got = poll(fds, n, ms);
+    got = ppoll(fds, n, &t, before);
     got = got < 0 ? -errno : got;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     pthread_cleanup_pop(0);

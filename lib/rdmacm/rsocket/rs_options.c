@@ -11,7 +11,6 @@
 #include "rs_wire.h"
 
 #define SEGMENT_DEFAULT 1460 /* programs divide by TCP_MAXSEG */
-#define MS_PER_SEC      1000
 #define US_PER_MS       1000
 #define US_PER_SEC      1000000
 

@@ -31,6 +31,7 @@ struct set {
     bool listed;             /* the thread, with all rsockets */
     nfds_t extra_at, own_at; /* of the caller's and the thread's descriptor, if there is one */
     int extra_fd;
+    sigset_t signals; /* rs_hold_signals */
     struct row few_rows[FEW];
     struct pollfd few_real[FEW * RS_FDS_MAX + 2];
 };
@@ -226,7 +227,8 @@ static int sleep_once(struct set *s, int own, int64_t deadline)
 {
     int found = prepare(s, own), got;
 
-    got = rs_sleep(s->real, s->reals, found ? 0 : rs_poll_ms(deadline), cancel_sleep, s);
+    got =
+        rs_sleep(s->real, s->reals, found ? 0 : rs_poll_ms(deadline), &s->signals, cancel_sleep, s);
     remove_waiters(s);
     rs_wake_drain(own);
     if (got < 0)
@@ -237,11 +239,12 @@ static int sleep_once(struct set *s, int own, int64_t deadline)
 /* The same for a thread that has no descriptor to be woken by, since the process has too many. */
 static int sleep_in_slices(struct set *s, int64_t deadline)
 {
-    int ms = rs_ms_until(deadline), found;
+    int ms = rs_ms_until(deadline), found, got;
 
-    rs_sleep(NULL, 0, ms < RS_SLICE_MS ? ms : RS_SLICE_MS, cancel_sleep, s);
+    got = rs_sleep(NULL, 0, ms < RS_SLICE_MS ? ms : RS_SLICE_MS, &s->signals, cancel_sleep, s);
     found = look(s);
-    return found ? found : peek(s);
+    found = found ? found : peek(s);
+    return !found && got < 0 ? got : found;
 }
 
 /* ---- polling ---- */
@@ -272,9 +275,11 @@ static int poll_set(struct set *s, int timeout_ms)
     if (found || timeout_ms == 0 || s->extra_ready)
         return found;
     own = rs_wake_fd();
+    rs_hold_signals(&s->signals);
     do
         found = own >= 0 ? sleep_once(s, own, deadline) : sleep_in_slices(s, deadline);
     while (!found && !s->extra_ready && (deadline == RS_FOREVER || rs_now_ns() < deadline));
+    rs_release_signals(&s->signals);
     return found;
 }
 

@@ -7,8 +7,7 @@
 #include "rs_select.h"
 #include "rs_socket.h"
 
-#define MS_PER_SEC 1000
-#define US_PER_MS  1000
+#define US_PER_MS 1000
 
 static bool in(int fd, const fd_set *set)
 {

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -163,6 +164,7 @@ int rs_ms_until(int64_t deadline);
 
 /* How long a thread sleeps at a time that cannot be woken by others, in ms. */
 #define RS_SLICE_MS 10
+#define MS_PER_SEC  1000
 
 /*
  * Sleeps until done, with lock held outside the sleep. Returns 0, -EAGAIN after the deadline, or
@@ -182,9 +184,16 @@ void rs_remove_waiter(struct rsocket *rs, struct rs_waiter *w);
 
 /* ---- rs_cancel.c: what a call that may be cancelled does without working (rs_call.h) ---- */
 
-/* poll(2) of the calling thread; when that is cancelled there, `undo` is called. Returns as poll,
- * or a negative errno. */
-int rs_sleep(struct pollfd *fds, nfds_t n, int ms, void (*undo)(void *arg), void *arg);
+/*
+ * Around a call's sleeps: signals, but those of faults, are handled in rs_sleep alone. So one that
+ * arrives between two sleeps ends the second one. *before: for both of the functions behind.
+ */
+void rs_hold_signals(sigset_t *before);
+void rs_release_signals(const sigset_t *before);
+/* ppoll(2) of the calling thread with these signals; when that is cancelled there, they are as they
+ * were, and `undo` is called. Returns as ppoll, or a negative errno. */
+int rs_sleep(struct pollfd *fds, nfds_t n, int ms, const sigset_t *before, void (*undo)(void *arg),
+             void *arg);
 
 /* With lock. Returns 0, or -EAGAIN: not at once, or not in time. timeout_ms 0: none. A thread that
  * is cancelled here returns the call's reference. */

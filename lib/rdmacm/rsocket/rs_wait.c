@@ -157,7 +157,7 @@ static void cancel_sleep(void *sleeper)
 }
 
 /* Sleeps once; own: the thread's eventfd, or none. Returns 0 after news or the time, or -EINTR. */
-static int sleep_once(struct rsocket *rs, int own, int64_t deadline)
+static int sleep_once(struct rsocket *rs, int own, int64_t deadline, const sigset_t *signals)
 {
     struct sleeper s = {.rs = rs, .listed = own >= 0};
     struct pollfd fds[RS_FDS_MAX + 1];
@@ -168,8 +168,8 @@ static int sleep_once(struct rsocket *rs, int own, int64_t deadline)
     if (s.listed)
         rs_add_waiter(rs, &s.waiter, own);
     pthread_mutex_unlock(&rs->lock);
-    got = rs_sleep(fds, n + s.listed, s.listed || ms < RS_SLICE_MS ? ms : RS_SLICE_MS, cancel_sleep,
-                   &s);
+    got = rs_sleep(fds, n + s.listed, s.listed || ms < RS_SLICE_MS ? ms : RS_SLICE_MS, signals,
+                   cancel_sleep, &s);
     end_sleep(&s);
     if (s.listed && got > 0 && fds[n].revents)
         rs_wake_drain(own);
@@ -183,18 +183,16 @@ static bool goes_on(int64_t deadline)
     return deadline == RS_FOREVER && !wants_eintr();
 }
 
-int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadline)
+static int sleep_until(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadline,
+                       const sigset_t *signals)
 {
-    int own, err;
+    int own = rs_wake_fd(), err;
 
-    if (spin(rs, done))
-        return 0;
-    own = rs_wake_fd();
     for (;;) {
         rs->ops->arm(rs);
         if (done(rs))
             return 0;
-        err = sleep_once(rs, own, deadline);
+        err = sleep_once(rs, own, deadline, signals);
         rs->ops->process(rs, true);
         if (done(rs))
             return 0;
@@ -203,4 +201,17 @@ int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadli
         if (deadline != RS_FOREVER && rs_now_ns() >= deadline)
             return -EAGAIN;
     }
+}
+
+int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadline)
+{
+    sigset_t signals;
+    int err;
+
+    if (spin(rs, done))
+        return 0;
+    rs_hold_signals(&signals);
+    err = sleep_until(rs, done, deadline, &signals);
+    rs_release_signals(&signals);
+    return err;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fake_daemon.h"
+#include "rs_socket.h"
 #include "unit.h"
 
 static int s; /* a datagram socket */
@@ -122,12 +123,58 @@ static void test_refused_options(void **state)
 
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+/* ---- signals ---- */
+
+static volatile sig_atomic_t handled;
+static struct rs_ops raising;
+static void (*real_arm)(struct rsocket *rs);
+
+static void count(int signal)
+{
+    handled++;
+}
+
+/* Between two sleeps of a call. */
+static void arm_and_raise(struct rsocket *rs)
+{
+    real_arm(rs);
+    raise(SIGUSR1);
+}
+
+/* It ends the call as one that arrives in a sleep does. */
+static void test_signal_between_sleeps(void **state)
+{
+    const struct sigaction action = {.sa_handler = count}, none = {.sa_handler = SIG_DFL};
+    struct rsocket *rs = rs_get(s);
+    const struct rs_ops *ops = rs->ops;
+    struct pollfd p = {.fd = s, .events = POLLIN};
+    sigset_t now;
+    char byte;
+
+    raising = *ops;
+    real_arm = ops->arm;
+    raising.arm = arm_and_raise;
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    rs->ops = &raising;
+    assert_int_equal(rpoll(&p, 1, 5000), -1);
+    assert_int_equal(errno, EINTR);
+    assert_int_equal(rrecv(s, &byte, 1, 0), -1);
+    assert_int_equal(errno, EINTR);
+    rs->ops = ops;
+    assert_true(handled >= 2);
+    assert_int_equal(sigaction(SIGUSR1, &none, NULL), 0);
+    pthread_sigmask(SIG_BLOCK, NULL, &now);
+    assert_false(sigismember(&now, SIGUSR1));
+    rs_put(rs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH(test_daemon_ends),
         WITH(test_flood),
         WITH(test_refused_options),
+        WITH(test_signal_between_sleeps),
     };
 
     return cmocka_run_group_tests_name("rdmacm_sockets", tests, NULL, NULL);
