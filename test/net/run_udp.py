@@ -169,10 +169,10 @@ class Tests:
                 raise kit.Failure(f"{refused.returncode}: {refused.stderr}")
 
     def addresses(self):
-        """only some addresses, and a second daemon with the others"""
+        """only some addresses, and a second daemon with the others, which have a label"""
         with net.Wire(1500) as wire:
             one, two = wire.ends
-            net.ip("-n", one.namespace, "address", "add", "10.77.0.9/24", "dev", one.interface)
+            net.ip("-n", one.namespace, "address", "add", "10.77.0.9/24", "dev", one.interface, "label", one.interface + ":1")
             with daemons(self.build, self.folder, wire, [f"--udp={one.ipv4}"], ["--udp"]) as pair:
                 if [row["address"] for row in pair[0].show("gids")] != [one.ipv4]:
                     raise kit.Failure(f"GIDs: {pair[0].show('gids')}")
@@ -180,6 +180,8 @@ class Tests:
                 try:
                     for server, address in ((pair[0], one.ipv4), (other, "10.77.0.9")):
                         verified((server, pair[1]), address, "--types", "rc", "-s", "4097")
+                        if [row["netdev"] for row in server.show("ports")] != [one.interface]:
+                            raise kit.Failure(f"ports: {server.show('ports')}")
                     self.refused(one)
                 finally:
                     other.stop()

@@ -185,7 +185,8 @@ static int describe(struct socket_port *s)
 
         if (!mtu || !is_better(a, mtu, info))
             continue;
-        snprintf(info->netdev, sizeof(info->netdev), "%s", a->ifa_name);
+        snprintf(info->netdev, sizeof(info->netdev), "%.*s", (int)strcspn(a->ifa_name, ":"),
+                 a->ifa_name); /* of IPv4 the address's label: eth0:1 */
         info->mtu = mtu;
     }
     freeifaddrs(all);
