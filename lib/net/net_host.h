@@ -199,7 +199,8 @@ void net_host_each_group(const struct net_host *h, void *ctx,
                          void (*visit)(void *ctx, const union gid *group, uint16_t vlan,
                                        unsigned members));
 void net_host_each_pmtu(const struct net_host *h, void *ctx,
-                        void (*visit)(void *ctx, const union gid *dst, uint32_t mtu));
+                        void (*visit)(void *ctx, const union gid *dst, uint16_t vlan,
+                                      uint32_t mtu));
 
 /*
  * Counters. malformed: frames that break a rule of their protocol; ignored: valid frames that need

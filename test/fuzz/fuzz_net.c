@@ -180,7 +180,7 @@ static void count_group(void *ctx, const union gid *group, uint16_t v, unsigned 
     REQUIRE(gid_is_multicast(group) && members);
 }
 
-static void count_pmtu(void *ctx, const union gid *dst, uint32_t mtu)
+static void count_pmtu(void *ctx, const union gid *dst, uint16_t vlan, uint32_t mtu)
 {
     (*(unsigned *)ctx)++;
     REQUIRE(mtu < MTU && mtu >= (gid_is_ipv4(dst) ? 576 : 1280));

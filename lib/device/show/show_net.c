@@ -78,7 +78,7 @@ static void add_group(void *window, const union gid *group, uint16_t vlan, unsig
     json_array_append_new(w->list, o);
 }
 
-static void add_pmtu(void *window, const union gid *dst, uint32_t mtu)
+static void add_pmtu(void *window, const union gid *dst, uint16_t vlan, uint32_t mtu)
 {
     struct window *w = window;
     json_t *o;
@@ -87,6 +87,7 @@ static void add_pmtu(void *window, const union gid *dst, uint32_t mtu)
         return;
     o = json_object();
     json_object_set_new(o, "to", show_gid(dst));
+    set_vlan(o, vlan);
     json_object_set_new(o, "mtu", json_integer(mtu));
     json_array_append_new(w->list, o);
 }

@@ -319,8 +319,8 @@ void net_host_learn_pmtu(struct net_host *h, const union gid *dst, uint16_t vlan
 }
 
 void net_host_each_pmtu(const struct net_host *h, void *ctx,
-                        void (*visit)(void *ctx, const union gid *dst, uint32_t mtu))
+                        void (*visit)(void *ctx, const union gid *dst, uint16_t vlan, uint32_t mtu))
 {
     for (unsigned i = 0; i < h->pmtus.len; i++)
-        visit(ctx, &h->pmtus.slot[i].dst, h->pmtus.slot[i].mtu);
+        visit(ctx, &h->pmtus.slot[i].dst, h->pmtus.slot[i].vlan, h->pmtus.slot[i].mtu);
 }

@@ -495,8 +495,9 @@ static void test_show_parts(void **state)
 
 /* ---- reports of packets too big: believed when they quote what a queue pair has sent ---- */
 
-static void count_pmtu(void *ctx, const union gid *dst, uint32_t mtu)
+static void count_pmtu(void *ctx, const union gid *dst, uint16_t vlan, uint32_t mtu)
 {
+    assert_int_equal(vlan, VLAN_NONE);
     assert_int_equal(mtu, 1500);
     ++*(unsigned *)ctx;
 }

@@ -335,7 +335,7 @@ static struct net_frame too_big(const struct quote *q)
     return net_packet(net_peer, &tx, message, 8u + (q->len ? q->len : ipv4 ? 28 : 48));
 }
 
-static void count_pmtu(void *ctx, const union gid *dst, uint32_t mtu)
+static void count_pmtu(void *ctx, const union gid *dst, uint16_t vlan, uint32_t mtu)
 {
     (*(unsigned *)ctx)++;
 }
