@@ -17,10 +17,10 @@ struct client_mr {
 
 /*
  * Registers r->addr, length, iova, access for protection domain r->pd, and fills in the reply's
- * fields of *r. The daemon maps memory that is in one shared, writable mapping of a memfd sealed
- * against shrinking. It also maps private memory that the policy (mr_policy.c) selects and that can
- * be adopted (lib/adopt). All other memory it copies. Returns 0 or the daemon's negative errno. Any
- * thread; a concurrent fork() waits.
+ * fields of *r. The daemon maps memory that is shared and writable, of a memfd sealed against
+ * shrinking; of a process that it trusts also other files in memory. It also maps private memory
+ * that the policy (mr_policy.c) selects and that can be adopted (lib/adopt). All other memory it
+ * copies. Returns 0 or the daemon's negative errno. Any thread; a concurrent fork() waits.
  */
 int client_reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r);
 
@@ -52,7 +52,7 @@ int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t len
 
 /*
  * Finds what backs all of [addr, addr + length): a file in memory (of tmpfs, of huge pages, System
- * V shared memory), mapped shared and writable in one piece. With `sealed` only a memfd with
+ * V shared memory), mapped shared and writable as it lies in it. With `sealed` only a memfd with
  * F_SEAL_SHRINK whose descriptor this process has. Returns a new descriptor (close-on-exec, the
  * caller's) and the offset of addr in it, or -ENOENT.
  */

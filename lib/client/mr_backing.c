@@ -133,6 +133,27 @@ static int open_mapped(const struct sought *s)
     return open_file(path, s);
 }
 
+static bool is_usable(const struct vma *v)
+{
+    return v->shared && v->r && v->w && v->ino;
+}
+
+/* Whether the addresses up to `end` continue in the same file: DPDK maps each huge page of a file
+ * by itself, and the kernel joins no mappings of huge pages. */
+static bool goes_on_until(const struct vma *first, uint64_t end)
+{
+    struct vma v = *first, next;
+
+    for (; v.end < end; v = next) {
+        if (vma_find(v.end, &next) || next.start != v.end || !is_usable(&next))
+            return false;
+        if (next.ino != v.ino || next.major_dev != v.major_dev || next.minor_dev != v.minor_dev ||
+            next.offset != v.offset + (v.end - v.start))
+            return false;
+    }
+    return true;
+}
+
 int mr_backing_find(uint64_t addr, uint64_t length, bool sealed, uint64_t *offset)
 {
     struct sought s = {.sealed = sealed};
@@ -141,7 +162,7 @@ int mr_backing_find(uint64_t addr, uint64_t length, bool sealed, uint64_t *offse
 
     if (!length || addr + length < addr || vma_find(addr, &s.v) || v->start > addr)
         return -ENOENT;
-    if (!v->shared || !v->r || !v->w || !v->ino || addr + length > v->end)
+    if (!is_usable(v) || !goes_on_until(v, addr + length))
         return -ENOENT;
     if (!vma_is_memfd(v) && (sealed || (leads_to(v->name, &s) && !is_in_memory(v->name))))
         return -ENOENT;

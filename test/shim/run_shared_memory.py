@@ -15,7 +15,7 @@ SECONDS = 60
 USER = "65000"
 AS_USER = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"]
 # What a user finds of its own shared memory: by a descriptor, or by a name. Root opens the others through their mappings.
-FOUND = {"sealed_memfd", "memfd", "huge_memfd", "posix_by_name", "posix_without_name"}
+FOUND = {"sealed_memfd", "memfd", "memfd_in_parts", "huge_memfd", "posix_by_name", "posix_without_name"}
 OPENED = FOUND | {"closed_memfd", "system_v", "system_v_huge", "anonymous"}
 
 
@@ -39,7 +39,7 @@ def kinds(daemon, program, prefix):
         status = process.wait(SECONDS)
     finally:
         process.kill()
-    if status or len(lines) != 10:
+    if status or len(lines) != 12:
         raise kit.Failure(f"exit status {status}: {''.join(lines)}")
     return found
 

@@ -59,6 +59,25 @@ static uint8_t *memfd(void)
     return sized(memfd_create("kind", MFD_CLOEXEC));
 }
 
+/* The kernel joins no mappings whose flags differ. */
+static uint8_t *memfd_in_parts(void)
+{
+    uint8_t *at = memfd();
+
+    assert_int_equal(madvise(at + BYTES / 2, BYTES / 2, MADV_DONTDUMP), 0);
+    return at;
+}
+
+static uint8_t *memfd_in_disorder(void)
+{
+    int fd = memfd_create("kind", MFD_CLOEXEC);
+    uint8_t *at = sized(fd);
+
+    assert_true(
+        mmap(at, BYTES / 2, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, BYTES / 2) == at);
+    return at;
+}
+
 static uint8_t *closed_memfd(void)
 {
     return closed(memfd_create("kind", MFD_CLOEXEC));
@@ -127,11 +146,12 @@ static const struct {
     const char *name;
     uint8_t *(*make)(void);
 } kinds[] = {
-    {"sealed_memfd", sealed_memfd},   {"memfd", memfd},
-    {"closed_memfd", closed_memfd},   {"huge_memfd", huge_memfd},
-    {"posix_by_name", posix_by_name}, {"posix_without_name", posix_without_name},
-    {"system_v", system_v_small},     {"system_v_huge", system_v_huge},
-    {"anonymous", anonymous},         {"on_disk", on_disk},
+    {"sealed_memfd", sealed_memfd},     {"memfd", memfd},
+    {"memfd_in_parts", memfd_in_parts}, {"memfd_in_disorder", memfd_in_disorder},
+    {"closed_memfd", closed_memfd},     {"huge_memfd", huge_memfd},
+    {"posix_by_name", posix_by_name},   {"posix_without_name", posix_without_name},
+    {"system_v", system_v_small},       {"system_v_huge", system_v_huge},
+    {"anonymous", anonymous},           {"on_disk", on_disk},
 };
 
 /* ---- */
