@@ -5,6 +5,10 @@
  * found, as a program with thousands registers its memory in the order in which it made it, or the
  * same memory again. A program that has closed its descriptor may have left the file its name; a
  * file without one is opened through the mapping, which the kernel allows to root.
+ *
+ * A process that closes a descriptor of a file loses all its record locks of that file (fcntl(2)),
+ * and what is found here is closed soon. So no descriptor of a file with locks is duplicated, and
+ * no file is opened if the program has a descriptor of it: it may have locks.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,6 +32,7 @@ static int last_found; /* under mr_mutex */
 struct sought {
     struct vma v;
     bool sealed;
+    bool is_open; /* a descriptor of it was seen */
 };
 
 static bool is_file(const struct stat *st, const struct vma *v)
@@ -36,15 +41,24 @@ static bool is_file(const struct stat *st, const struct vma *v)
            st->st_dev == makedev(v->major_dev, v->minor_dev);
 }
 
+/* Record locks conflict with those that belong to fd alone, also when they are the program's. */
+static bool has_locks(int fd)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    return fcntl(fd, F_OFD_GETLK, &l) || l.l_type != F_UNLCK;
+}
+
 /* Whether fd is the mapped file, in memory (others have no seals) and writable; and, if it has to
  * be, sealed so that it cannot shrink under the daemon. */
-static bool is_backing(int fd, const struct sought *s)
+static bool is_backing(int fd, struct sought *s)
 {
     struct stat st;
     int seals;
 
     if (fstat(fd, &st) || !is_file(&st, &s->v))
         return false;
+    s->is_open = true;
     seals = fcntl(fd, F_GET_SEALS);
     return seals >= 0 && (!s->sealed || (seals & F_SEAL_SHRINK)) &&
            !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) &&
@@ -53,9 +67,9 @@ static bool is_backing(int fd, const struct sought *s)
 
 /* A duplicate of fd if that is the mapped file, or -1. It is checked, too: another thread may have
  * closed fd before. */
-static int take(int fd, const struct sought *s)
+static int take(int fd, struct sought *s)
 {
-    int copy = is_backing(fd, s) ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    int copy = is_backing(fd, s) && !has_locks(fd) ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 
     if (copy >= 0 && !is_backing(copy, s)) {
         close(copy);
@@ -66,7 +80,7 @@ static int take(int fd, const struct sought *s)
     return copy;
 }
 
-static int find_near(const struct sought *s)
+static int find_near(struct sought *s)
 {
     int near = last_found, found = take(near, s);
 
@@ -78,7 +92,7 @@ static int find_near(const struct sought *s)
     return found;
 }
 
-static int find_anywhere(const struct sought *s)
+static int find_anywhere(struct sought *s)
 {
     DIR *dir = opendir("/proc/self/fd");
     struct dirent *entry;
@@ -91,6 +105,13 @@ static int find_anywhere(const struct sought *s)
             found = take(atoi(entry->d_name), s);
     closedir(dir);
     return found;
+}
+
+static int find_open(struct sought *s)
+{
+    int found = find_near(s);
+
+    return found < 0 ? find_anywhere(s) : found;
 }
 
 static bool leads_to(const char *path, const struct sought *s)
@@ -108,7 +129,7 @@ static bool is_in_memory(const char *path)
 }
 
 /* Nothing but the mapped file is opened, as far as a look before can tell. */
-static int open_file(const char *path, const struct sought *s)
+static int open_file(const char *path, struct sought *s)
 {
     int fd;
 
@@ -122,7 +143,7 @@ static int open_file(const char *path, const struct sought *s)
     return fd;
 }
 
-static int open_mapped(const struct sought *s)
+static int open_mapped(struct sought *s)
 {
     char path[64];
     int fd = open_file(s->v.name, s);
@@ -167,10 +188,8 @@ int mr_backing_find(uint64_t addr, uint64_t length, bool sealed, uint64_t *offse
     if (!vma_is_memfd(v) && (sealed || (leads_to(v->name, &s) && !is_in_memory(v->name))))
         return -ENOENT;
     *offset = v->offset + (addr - v->start);
-    found = find_near(&s);
-    if (found < 0 && !sealed)
+    found = find_open(&s);
+    if (found < 0 && !s.is_open && !sealed)
         found = open_mapped(&s);
-    if (found < 0)
-        found = find_anywhere(&s);
     return found < 0 ? -ENOENT : found;
 }

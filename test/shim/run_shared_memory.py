@@ -105,12 +105,24 @@ def truncated(build, program):
         daemon.stop()
 
 
+def alone(case):
+    """The program judges this case itself."""
+    def run(build, program):
+        daemon = kit.Daemon(build, kit.scratch_folder())
+        try:
+            kit.Program(daemon, [program, case]).finish(SECONDS)
+        finally:
+            daemon.stop()
+    return run
+
+
 def main():
     arguments = kit.point_arguments("program")
     build = kit.Build(arguments.build)
     return kit.run_points([(name, lambda point=point: point(build, arguments.program)) for name, point in (
         ("root's shared memory", of_root), ("shared memory of the daemon's user", of_own_user),
-        ("shared memory of another user", of_other_user), ("a file that becomes shorter", truncated))], arguments.match)
+        ("shared memory of another user", of_other_user), ("a file that becomes shorter", truncated),
+        ("record locks", alone("locks")))], arguments.match)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@
  * is printed without an address. Run by run_shared_memory.py.
  *
  * usage: test_shared_memory FOLDER-ON-DISK
- *        test_shared_memory truncated
+ *        test_shared_memory truncated | locks
  */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -223,17 +225,78 @@ static void shorten(const char *name, unsigned flags)
     close(fd);
 }
 
+static void truncated(void)
+{
+    shorten("small", 0);
+    shorten("huge", MFD_HUGETLB);
+}
+
+static int lock(int fd, short type)
+{
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET};
+
+    return fcntl(fd, F_SETLK, &l);
+}
+
+/* Another process has none of this one's locks. */
+static bool is_locked(int fd)
+{
+    pid_t child = fork();
+    int status;
+
+    if (!child)
+        _exit(lock(fd, F_WRLCK) ? 1 : 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void keep_lock(int fd, short type, uint8_t *at)
+{
+    struct ibv_mr *mr;
+
+    assert_int_equal(lock(fd, type), 0);
+    mr = ibv_reg_mr(p.pd, at, BYTES, ACCESS);
+    assert_non_null(mr);
+    assert_true(is_locked(fd));
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_true(is_locked(fd));
+}
+
+/* The program's record locks stay: through the descriptor of the mapping, and another one. */
+static void locks(void)
+{
+    int fd, again;
+    uint8_t *at;
+
+    snprintf(kept, sizeof(kept), "/uroce-test-%d", getpid());
+    fd = posix_object(kept);
+    again = shm_open(kept, O_RDONLY, 0);
+    at = sized(fd);
+    assert_true(at != MAP_FAILED && again >= 0);
+    keep_lock(fd, F_WRLCK, at);
+    close(fd);
+    keep_lock(again, F_RDLCK, at);
+    close(again);
+    shm_unlink(kept);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {{"truncated", truncated}, {"locks", locks}};
+
 int main(int argc, char **argv)
 {
     assert_int_equal(argc, 2);
     folder = argv[1];
     pair_open(&p);
-    if (!strcmp(folder, "truncated")) {
-        shorten("small", 0);
-        shorten("huge", MFD_HUGETLB);
-        pair_close(&p);
-        return 0;
-    }
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (!strcmp(argv[1], cases[i].name)) {
+            cases[i].run();
+            pair_close(&p);
+            return 0;
+        }
     for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         try_kind(i);
     shm_unlink(kept);
