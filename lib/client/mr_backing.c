@@ -17,6 +17,7 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -34,6 +35,15 @@ struct sought {
     bool sealed;
     bool is_open; /* a descriptor of it was seen */
 };
+
+/* System V memory has no descriptor, and its inode's number is its identifier, which a memfd on the
+ * same file system may have, too. */
+static bool is_system_v(const struct vma *v)
+{
+    static const char name[] = "/SYSV";
+
+    return !strncmp(v->name, name, sizeof(name) - 1);
+}
 
 static bool is_file(const struct stat *st, const struct vma *v)
 {
@@ -188,7 +198,7 @@ int mr_backing_find(uint64_t addr, uint64_t length, bool sealed, uint64_t *offse
     if (!vma_is_memfd(v) && (sealed || (leads_to(v->name, &s) && !is_in_memory(v->name))))
         return -ENOENT;
     *offset = v->offset + (addr - v->start);
-    found = find_open(&s);
+    found = is_system_v(v) ? -1 : find_open(&s);
     if (found < 0 && !s.is_open && !sealed)
         found = open_mapped(&s);
     return found < 0 ? -ENOENT : found;

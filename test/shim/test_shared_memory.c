@@ -5,7 +5,7 @@
  * is printed without an address. Run by run_shared_memory.py.
  *
  * usage: test_shared_memory FOLDER-ON-DISK
- *        test_shared_memory truncated | locks
+ *        test_shared_memory truncated | number | locks
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -231,6 +232,40 @@ static void truncated(void)
     shorten("huge", MFD_HUGETLB);
 }
 
+static bool next_identifier(uintmax_t id)
+{
+    FILE *file = fopen("/proc/sys/kernel/shm_next_id", "w");
+    bool written;
+
+    if (!file)
+        return false;
+    written = fprintf(file, "%ju", id) > 0;
+    return !fclose(file) && written;
+}
+
+/* System V memory whose identifier is the number of a memfd's inode, on the same file system. */
+static void number(void)
+{
+    struct side remote = {.qp = p.b.qp};
+    int fd = memfd_create("other", MFD_CLOEXEC);
+    uint8_t *other = sized(fd);
+    struct stat st;
+
+    assert_true(other != MAP_FAILED);
+    memset(other, 0, BYTES); /* the daemon maps no file with holes */
+    assert_int_equal(fstat(fd, &st), 0);
+    if (!next_identifier(st.st_ino)) {
+        printf("skipped\n");
+        return;
+    }
+    remote.buffer = system_v_small();
+    assert_true(remote.buffer != MAP_FAILED);
+    remote.mr = ibv_reg_mr(p.pd, remote.buffer, BYTES, ACCESS);
+    assert_non_null(remote.mr);
+    check_bytes(&remote);
+    assert_int_equal(ibv_dereg_mr(remote.mr), 0);
+}
+
 static int lock(int fd, short type)
 {
     struct flock l = {.l_type = type, .l_whence = SEEK_SET};
@@ -284,7 +319,7 @@ static void locks(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"truncated", truncated}, {"locks", locks}};
+} cases[] = {{"truncated", truncated}, {"number", number}, {"locks", locks}};
 
 int main(int argc, char **argv)
 {
