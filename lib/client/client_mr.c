@@ -211,7 +211,7 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     mr_check_lost();
     fd = offer_memory(c, mr, &m.reg_mr);
     why = m.reg_mr.why;
-    if (m.reg_mr.flags & CTL_MR_FD)
+    if (why == CTL_MR_ADOPTED)
         err = fd < 0 ? -EMFILE : 0;
     else
         err = check_memory(&m.reg_mr);

@@ -5,8 +5,9 @@
  * is printed without an address. Run by run_shared_memory.py.
  *
  * usage: test_shared_memory FOLDER-ON-DISK
- *        test_shared_memory truncated | number | locks
+ *        test_shared_memory truncated | number | locks | end
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -316,10 +317,23 @@ static void locks(void)
     shm_unlink(kept);
 }
 
+/* No page is there for the second half of the region: as where a driver finds none to pin. */
+static void end(void)
+{
+    int fd = memfd_create("short", MFD_CLOEXEC);
+    uint8_t *at = sized(fd);
+
+    assert_true(at != MAP_FAILED);
+    assert_int_equal(ftruncate(fd, BYTES / 2), 0);
+    errno = 0;
+    assert_null(ibv_reg_mr(p.pd, at, BYTES, ACCESS));
+    assert_int_equal(errno, EFAULT);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"truncated", truncated}, {"number", number}, {"locks", locks}};
+} cases[] = {{"truncated", truncated}, {"number", number}, {"locks", locks}, {"end", end}};
 
 int main(int argc, char **argv)
 {
