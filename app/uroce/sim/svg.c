@@ -267,6 +267,12 @@ static void draw_queues(FILE *out, const struct sim_result *r)
 
 /* ---- completion times ---- */
 
+/* Microseconds on an axis that has no 0: a flow may take less than a nanosecond. */
+static double time_of(const struct sim_result *r, unsigned i)
+{
+    return (double)max_of(r->times[i], (ns_t)1) / 1e3;
+}
+
 static void draw_times(FILE *out, const struct sim_result *r)
 {
     unsigned step = 1 + r->done / POINTS;
@@ -280,17 +286,17 @@ static void draw_times(FILE *out, const struct sim_result *r)
                      .y_most = 1};
 
     if (r->done) {
-        p.x_least = pow(10, floor(log10((double)r->times[0] / 1e3)));
-        p.x_most = pow(10, ceil(log10((double)r->times[r->done - 1] / 1e3) + 1e-9));
+        p.x_least = pow(10, floor(log10(time_of(r, 0))));
+        p.x_most = pow(10, ceil(log10(time_of(r, r->done - 1)) + 1e-9));
         if (p.x_most <= p.x_least)
             p.x_most = 10 * p.x_least;
     }
     begin_plot(&p);
     begin_line(&p, "flows");
     for (unsigned i = 0; i < r->done; i += step)
-        add_point(&p, (double)r->times[i] / 1e3, (i + 1.0) / r->spec->flows, i == 0);
+        add_point(&p, time_of(r, i), (i + 1.0) / r->spec->flows, i == 0);
     if (r->done)
-        add_point(&p, (double)r->times[r->done - 1] / 1e3, (double)r->done / r->spec->flows, false);
+        add_point(&p, time_of(r, r->done - 1), (double)r->done / r->spec->flows, false);
     end_line(&p);
     fputs("</svg>\n", out);
 }

@@ -4,6 +4,7 @@
 import csv
 import json
 import pathlib
+import resource
 import struct
 import subprocess
 import sys
@@ -30,6 +31,10 @@ fail leaf1 spine1 at=300us until=600us
 RULES = ("drop rx chance 0.005 seed 7", "h1 corrupt rx opcode RC_SEND_*,RC_WRITE_* nth 50", "h[2-3] delay 20us tx chance 0.01",
          "reorder 3 rx nth 90", "duplicate tx nth 70", "mark rx opcode RC_WRITE_* chance 0.1 device h1",
          "h6 nak remote_access rx count 1", "h4 link_down after 50us for 100us")
+# A byte of a link without delay takes less than a nanosecond.
+INSTANT = "links rate=10000g delay=0\nhost a b\nlink a b\nflow a b size=1\n"
+FILE_MAX = 64 << 20  # a picture without an end fills no disk
+
 SPOILED = SMALL + "".join(f"fault {rule}\n" for rule in RULES)
 
 
@@ -39,7 +44,8 @@ def require(condition, what):
 
 
 def sim(*arguments, text=SMALL):
-    return subprocess.run([UROCE, "sim", *map(str, arguments), "-"], input=text, capture_output=True, text=True, timeout=100)
+    return subprocess.run([UROCE, "sim", *map(str, arguments), "-"], input=text, capture_output=True, text=True, timeout=100,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MAX, FILE_MAX)))
 
 
 def good(*arguments, text=SMALL):
@@ -200,13 +206,18 @@ def pause_frames_are_captured():
         require({f[24:26] for f in pauses} == {b"\0\0", b"\xff\xff"}, "pauses and their ends")
 
 
-def pictures_are_sound():
+def pictures_are_sound(text=SMALL, names=("rates", "queues", "fct")):
     with tempfile.TemporaryDirectory() as folder:
-        good("--svg", folder)
-        for name in ("rates", "queues", "fct"):
+        good("--svg", folder, text=text)
+        for name in names:
             root = xml.parse(pathlib.Path(folder) / f"{name}.svg").getroot()
             paths = [p.get("d") for p in root.iter("{http://www.w3.org/2000/svg}path")]
             require(len(paths) > 5 and all(p and "nan" not in p and "inf" not in p for p in paths), f"{name}: {paths[:3]}")
+
+
+def flows_take_no_time():
+    require(json.loads(good("--json", text=INSTANT))["flows"][0]["ns"] == 0, "it takes time")
+    pictures_are_sound(INSTANT, ("fct",))
 
 
 def examples_run():
@@ -243,7 +254,7 @@ def wrong_usage():
 
 
 def main():
-    tap = Tap(13)
+    tap = Tap(14)
     for name, check in (("all outputs come again byte for byte", same_again),
                         ("and with rules that spoil frames", rules_come_again),
                         ("which act, and are counted", rules_act),
@@ -254,6 +265,7 @@ def main():
                         ("links of one name share a file", links_of_one_name_are_captured),
                         ("pause frames are in them", pause_frames_are_captured),
                         ("the pictures of --svg are sound", pictures_are_sound),
+                        ("also of flows that take no time", flows_take_no_time),
                         ("a text summary is printed", lambda: require("goodput" in good(), "no summary")),
                         ("the examples run", examples_run),
                         ("wrong usage is refused with a reason", wrong_usage)):
