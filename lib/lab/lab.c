@@ -188,8 +188,7 @@ static int plan(struct lab *lab)
 
         *r = (struct lab_run){.lab = lab, .spec = &spec->flow[i]};
         r->result.ideal = ideal_time(lab, r->spec);
-        lab->left += r->spec->size != LAB_ENDLESS;
-        lab->endless += r->spec->size == LAB_ENDLESS;
+        lab->left++;
         err = fabric_at(lab->fabric, r->spec->start, run_start, r, 0);
     }
     for (unsigned i = 0; i < spec->changes && !err; i++)
@@ -240,12 +239,12 @@ void lab_destroy(struct lab *lab)
 
 int lab_run(struct lab *lab)
 {
-    while ((lab->left || lab->endless) && !lab->stuck && !lab->out_of_memory &&
+    while (lab->left && !lab->stuck && !lab->out_of_memory &&
            fabric_step(lab->fabric, lab->spec->until))
         if (lab->over)
             run_reap(lab);
     run_reap(lab);
-    if (lab->left || lab->endless)
+    if (lab->left)
         lab->ended = fabric_now(lab->fabric);
     if (lab->out_of_memory || fabric_failed(lab->fabric))
         return -ENOMEM;

@@ -65,8 +65,7 @@ struct lab {
     struct inject_live *rule; /* the specification's; the counts are of all hosts */
     struct lab_run *run;
     struct lab_run *over; /* flows whose ends are to be freed */
-    unsigned left;        /* flows that have not ended, of those that can */
-    unsigned endless;
+    unsigned left;        /* flows that have not ended */
     ns_t ended;
     struct mr_table mrs;
     struct mem_region source, sink;

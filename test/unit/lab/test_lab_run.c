@@ -59,6 +59,21 @@ static void endless_flows_share(void **state)
     end(&t);
 }
 
+/* A run ends with the last flow, also where that could have gone on. */
+static void endless_flows_fail(void **state)
+{
+    struct trial t;
+
+    run(&t,
+        "until 1s\nhosts timeout=1 retry=1\nstar hosts=2\nflow h1 h2 size=endless\n"
+        "fail h1 s1 at=10us silent=yes\n",
+        1, false);
+    assert_int_equal(result(&t, 0).outcome, LAB_FAILED);
+    assert_int_equal(lab_ended(t.lab), result(&t, 0).end);
+    assert_true(lab_ended(t.lab) < NS_PER_MS);
+    end(&t);
+}
+
 static const char mixed[] = "until 3ms\n"
                             "hosts control=dcqcn timeout=8\n"
                             "switches buffer=300K ecmp=spray\n"
@@ -242,6 +257,7 @@ int main(void)
         cmocka_unit_test(a_flow_takes_its_time),
         cmocka_unit_test(small_messages_arrive),
         cmocka_unit_test(endless_flows_share),
+        cmocka_unit_test(endless_flows_fail),
         cmocka_unit_test(the_same_seed_gives_the_same_frames),
         cmocka_unit_test(marks_slow_senders),
         cmocka_unit_test(a_failed_host_ends_its_flow),
