@@ -193,6 +193,7 @@ void fabric_lose_next(struct fabric *f, unsigned port, unsigned frames)
 
 const struct fabric_counters *fabric_counters(const struct fabric *f, unsigned port)
 {
+    port_count_pause(f->port[port]); /* a pause that has not ended */
     return &f->port[port]->counters;
 }
 

@@ -135,6 +135,8 @@ void port_transmit(struct port *p);
 void port_clear(struct port *p);
 /* Pauses these priorities for a time in quanta; 0 ends the pause. */
 void port_pause(struct port *p, uint8_t priorities, const uint16_t quanta[FABRIC_PRIORITIES]);
+/* Counts the time, up to now, in which some priority was paused. */
+void port_count_pause(struct port *p);
 
 /* ---- switch.c, host.c ---- */
 

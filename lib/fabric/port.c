@@ -171,8 +171,7 @@ void port_clear(struct port *p)
 
 /* ---- pauses ---- */
 
-/* Counts the time in which some priority is paused. */
-static void count_pause(struct port *p)
+void port_count_pause(struct port *p)
 {
     ns_t now = p->fabric->now;
     bool paused = false;
@@ -189,7 +188,7 @@ static void pause_over(void *object, uint64_t value)
 {
     struct port *p = object;
 
-    count_pause(p);
+    port_count_pause(p);
     port_transmit(p);
     tell_ready(p);
 }
@@ -207,7 +206,7 @@ void port_pause(struct port *p, uint8_t priorities, const uint16_t quanta[FABRIC
         stops |= quanta[i] != 0;
     }
     p->counters.pauses += stops;
-    count_pause(p);
+    port_count_pause(p);
     if (stops)
         fabric_at(p->fabric, until, pause_over, p, 0);
     port_transmit(p);

@@ -145,13 +145,30 @@ static void long_pauses_are_renewed(void **state)
     net_destroy(n);
 }
 
+/* While it is paused, too; the pause frame comes again after 84 us. */
+static void present_pauses_count(void **state)
+{
+    struct fabric_switch c = lossless();
+    struct net *n = net_create(1);
+    unsigned s = add_switch(n, &c);
+
+    connect_nodes(n, add_host(n), s, 200 * GBPS, 100);
+    connect_nodes(n, add_host(n), s, GBPS / 1000, 100);
+    n->source[0][0] = (struct source){.to = 1, .left = 1000, .len = LEN, .dscp = 26};
+    run_until(n, 70 * NS_PER_US);
+    assert_in_range(fabric_counters(n->f, 0)->paused, 50 * NS_PER_US, 70 * NS_PER_US);
+    run_until(n, 1000 * NS_PER_US);
+    assert_in_range(fabric_counters(n->f, 0)->paused, 970 * NS_PER_US, 1000 * NS_PER_US);
+    net_destroy(n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_dropped),      cmocka_unit_test(too_little_headroom_drops),
         cmocka_unit_test(without_pfc_it_drops),    cmocka_unit_test(a_fixed_threshold_counts),
         cmocka_unit_test(pauses_go_back),          cmocka_unit_test(other_priorities_go_on),
-        cmocka_unit_test(long_pauses_are_renewed),
+        cmocka_unit_test(long_pauses_are_renewed), cmocka_unit_test(present_pauses_count),
     };
 
     return cmocka_run_group_tests_name("fabric_pfc", tests, NULL, NULL);
