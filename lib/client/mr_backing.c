@@ -124,6 +124,32 @@ static int find_open(struct sought *s)
     return found < 0 ? find_anywhere(s) : found;
 }
 
+/*
+ * Whether the file is of a mounted file system that is not one of memory. The table of mounts says
+ * so, and not the file system, which may be one that does not answer. The kernel's own mounts, as
+ * of System V memory, are not in the table.
+ */
+static bool is_elsewhere(const struct vma *v)
+{
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    unsigned major, minor;
+    char *line = NULL;
+    const char *type;
+    bool found = false;
+    size_t room = 0;
+
+    while (mounts && !found && getline(&line, &room, mounts) > 0)
+        found = sscanf(line, "%*d %*d %u:%u", &major, &minor) == 2 && major == v->major_dev &&
+                minor == v->minor_dev;
+    type = found ? strstr(line, " - ") : NULL;
+    found = type && strncmp(type, " - tmpfs ", 9) && strncmp(type, " - hugetlbfs ", 13) &&
+            strncmp(type, " - devtmpfs ", 12);
+    free(line);
+    if (mounts)
+        fclose(mounts);
+    return found;
+}
+
 static bool leads_to(const char *path, const struct sought *s)
 {
     struct stat st;
@@ -195,7 +221,7 @@ int mr_backing_find(uint64_t addr, uint64_t length, bool sealed, uint64_t *offse
         return -ENOENT;
     if (!is_usable(v) || !goes_on_until(v, addr + length))
         return -ENOENT;
-    if (!vma_is_memfd(v) && (sealed || (leads_to(v->name, &s) && !is_in_memory(v->name))))
+    if (!vma_is_memfd(v) && (sealed || is_elsewhere(v)))
         return -ENOENT;
     *offset = v->offset + (addr - v->start);
     found = is_system_v(v) ? -1 : find_open(&s);

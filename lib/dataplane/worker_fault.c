@@ -67,6 +67,8 @@ static bool replace_huge_page(uintptr_t at)
 
         if (map_empty(first, first + size))
             return true;
+        if (errno != EINVAL) /* which is the answer for a part */
+            return false;
     }
     return false;
 }
@@ -81,7 +83,7 @@ static bool replace_pages(const struct mem_region *mr, uintptr_t at, size_t size
     size = max_of(size, page);
     first = max_of(first, at & ~(size - 1));
     end = min_of(end, (at & ~(size - 1)) + size);
-    return map_empty(first, end) || replace_huge_page(at);
+    return map_empty(first, end) || (errno == EINVAL && replace_huge_page(at));
 }
 
 /* The regions found stay: they are freed after this worker's next quiet point. */
