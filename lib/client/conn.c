@@ -196,15 +196,6 @@ bool conn_hung_up(const struct conn *c)
            p.revents & (POLLHUP | POLLERR | POLLNVAL);
 }
 
-bool conn_is_trusted(const struct conn *c)
-{
-    struct ucred peer;
-    socklen_t len = sizeof(peer);
-    uid_t uid = geteuid();
-
-    return !uid || (!getsockopt(c->sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) && uid == peer.uid);
-}
-
 /* ---- requests ---- */
 
 static void close_all(const int *fds, unsigned n)

@@ -112,10 +112,6 @@ int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
  */
 bool conn_hung_up(const struct conn *c);
 
-/* Whether this process is root's, or of the user who runs the daemon: the daemon maps its memory
- * with fewer conditions. Any thread. */
-bool conn_is_trusted(const struct conn *c);
-
 /* conn_call for a request that is a handle, and a reply that is a status. */
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle);
 
