@@ -32,6 +32,8 @@
 #define IP_PROTO_TCP       6
 #define IP_PROTO_UDP       17
 #define IPV6_NEXT_FRAGMENT 44
+#define IPV6_FRAGMENT_MASK 0xFFF9 /* more fragments, or an offset */
+#define IPV6_OFFSET_MASK   0xFFF8
 #define GRH_NEXT_BTH       0x1B
 #define ECN_MASK           0x03
 #define ECN_ECT0           0x02 /* its sender reacts to marks */

@@ -67,6 +67,8 @@ static bool parse_ipv4(union flow_key *key, struct flow_rest *r)
     key->ipv4_flags = ip[6] >> 5 & 3;
     r->len = min_of(r->len, total);
     flow_rest_skip(r, header);
+    if (get_be16(ip + 6) & IPV4_FRAGMENT_MASK)
+        key->headers |= KEY_FRAGMENT;
     if (get_be16(ip + 6) & IPV4_OFFSET_MASK)
         return false;
     parse_ports(key, r);
@@ -107,13 +109,15 @@ static bool parse_extensions(union flow_key *key, struct flow_rest *r)
 {
     for (unsigned i = 0; i < IPV6_EXTENSIONS_MAX; i++) {
         uint32_t len = extension_len(key->next_header, r->p, r->len);
-        bool later = len && key->next_header == IPV6_NEXT_FRAGMENT && (get_be16(r->p + 2) & ~7);
+        uint16_t part = len && key->next_header == IPV6_NEXT_FRAGMENT ? get_be16(r->p + 2) : 0;
 
         if (!len)
             return true;
         key->next_header = r->p[0];
         flow_rest_skip(r, len);
-        if (later)
+        if (part & IPV6_FRAGMENT_MASK)
+            key->headers |= KEY_FRAGMENT;
+        if (part & IPV6_OFFSET_MASK)
             return false;
     }
     return true;

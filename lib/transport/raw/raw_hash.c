@@ -43,6 +43,7 @@ struct rx_spread *rx_spread_create(const struct rx_hash *hash, struct rwq_ind *i
             s->headers |= fields[i].headers;
             rss |= fields[i].rss;
         }
+    s->looked_at = s->headers | (s->headers & (FLOW_HAS_TCP | FLOW_HAS_UDP) ? KEY_FRAGMENT : 0);
     if (hash->function == RSS_XOR)
         rss_init_xor(&s->rss, rss);
     else
@@ -54,7 +55,7 @@ uint32_t rx_spread_hash(const struct rx_spread *s, const union flow_key *key)
 {
     struct rss_tuple t;
 
-    if ((key->headers & s->headers) != s->headers)
+    if ((key->headers & s->looked_at) != s->headers)
         return 0;
     memcpy(t.src.raw, key->src, sizeof(t.src.raw));
     memcpy(t.dst.raw, key->dst, sizeof(t.dst.raw));

@@ -22,6 +22,7 @@ enum {
     KEY_HAS_IP = 1 << 8,     /* IPv4 or IPv6 */
     KEY_HAS_PORTS = 1 << 9,  /* TCP or UDP */
     KEY_MULTICAST = 1 << 10, /* the destination MAC is a group's */
+    KEY_FRAGMENT = 1 << 11,  /* of an IP packet; the first one has ports, the others have none */
 };
 /* Beside enum flow_tunnel. */
 enum { KEY_HAS_GRE_KEY = 1 << 8 };
@@ -203,6 +204,8 @@ struct rwq_ind {
 struct rx_spread {
     struct rwq_ind *ind;
     uint32_t headers; /* enum flow_header: without them a frame's hash is 0 */
+    /* These, and KEY_FRAGMENT if ports are hashed, which not all fragments of a packet have. */
+    uint32_t looked_at;
     struct rss rss;
 };
 

@@ -75,6 +75,12 @@ static const struct raw_spec specs[] = {
      .extension = {0, 44},
      .extensions = 2,
      .v6_fragment = 0x0158},
+    {.version = 6, /* a fragment header in a packet that is whole */
+     .proto = 17,
+     .sport = 3,
+     .dport = 4,
+     .extension = {44},
+     .extensions = 1},
     {.version = 6, .proto = 58, .payload = 24},
     {.version = 6, .proto = 17, .tags = 1, .tci = 0, .sport = 9, .dport = 10},
 };
@@ -418,7 +424,14 @@ static uint32_t xor_words(const uint8_t *input, unsigned len)
     return sum;
 }
 
-/* The chosen fields of a frame in their order. False: their headers are missing. */
+/* One of several: with more fragments behind it, or an offset. */
+static bool is_fragment(const struct raw_spec *s)
+{
+    return s->version == 4 ? s->fragment & 0x3FFF : s->v6_fragment & ~6;
+}
+
+/* The chosen fields of a frame in their order. False: their headers are missing, or not all
+ * fragments of its packet have them. */
 static bool hash_input(uint8_t *out, unsigned *len, uint32_t chosen, const struct raw_spec *s,
                        const struct raw_bytes *b)
 {
@@ -426,14 +439,15 @@ static bool hash_input(uint8_t *out, unsigned *len, uint32_t chosen, const struc
     const uint32_t v6 = RX_HASH_SRC_IPV6 | RX_HASH_DST_IPV6;
     const uint32_t tcp = RX_HASH_SRC_PORT_TCP | RX_HASH_DST_PORT_TCP;
     const uint32_t udp = RX_HASH_SRC_PORT_UDP | RX_HASH_DST_PORT_UDP;
+    bool ports = has_ports(s) && !is_fragment(s);
     unsigned skip = s->version == 4 ? 12 : 0;
     struct flow_match m = {0};
 
     *len = 0;
     fields_expected(&m, s, b);
     if (((chosen & v4) && s->version != 4) || ((chosen & v6) && s->version != 6) ||
-        ((chosen & tcp) && (!has_ports(s) || s->proto != 6)) ||
-        ((chosen & udp) && (!has_ports(s) || s->proto != 17)))
+        ((chosen & tcp) && (!ports || s->proto != 6)) ||
+        ((chosen & udp) && (!ports || s->proto != 17)))
         return false;
     if (chosen & (RX_HASH_SRC_IPV4 | RX_HASH_SRC_IPV6)) {
         memcpy(out, m.value.src + skip, 16 - skip);
