@@ -212,10 +212,13 @@ static void process_packet(struct engine *e, unsigned i, const struct frame *f, 
         deliver(e, i, f);
 }
 
-/* A frame that is not RoCE is punted; so is a fragment, whose protocol is unknown, and what is for
- * another MAC address, which a flow rule may ask for as of a NIC. */
-static bool is_punted(enum drop reason)
+/* A frame that is not RoCE is punted, also one that ends before its UDP port; so is a fragment,
+ * whose protocol is unknown, and what is for another MAC address, which a flow rule may ask for as
+ * of a NIC. */
+static bool is_punted(enum drop reason, const struct frame *f)
 {
+    if (reason == DROP_truncated || reason == DROP_bad_ip_header)
+        return f->len >= RAW_LEN_MIN && !encap_is_roce(f->data, f->len);
     return reason == DROP_not_roce || reason == DROP_ip_fragment || reason == DROP_not_our_mac;
 }
 
@@ -236,7 +239,7 @@ void rx_general(struct engine *e, unsigned i, struct frame *f, bool verified)
         process_packet(e, i, f, verified);
     else if (unlikely(e->cfg.ceiling) && tx_ceiling_take(e, f))
         counter_inc(&e->counters.rx_punted);
-    else if (is_punted(reason))
+    else if (is_punted(reason, f))
         raw_punt(e, f, reason);
     else if (!may_be_trimmed(e, reason) || !rx_trimmed(e, i, f))
         engine_drop(e, reason, 0);

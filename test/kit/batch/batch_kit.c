@@ -507,11 +507,12 @@ unsigned mark_some(struct frame *f, unsigned n, uint32_t percent, struct random 
 
 /* ---- the comparison ---- */
 
-/* A forwarded frame that is not RoCE, or not for our MAC address, is not punted. */
+/* A forwarded frame that is not RoCE, or not for our MAC address, is not punted: it has another
+ * reason then. */
 static bool may_be_raw(enum drop reason)
 {
     return reason == DROP_not_roce || reason == DROP_ip_fragment || reason == DROP_not_our_mac ||
-           reason == DROP_raw_no_recv;
+           reason == DROP_truncated || reason == DROP_bad_ip_header || reason == DROP_raw_no_recv;
 }
 
 void check_counters(const struct side *fast, const struct side *slow, uint64_t frames)

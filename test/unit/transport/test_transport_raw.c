@@ -732,6 +732,60 @@ static void drop_rules(void **state)
     assert_int_equal(flow_table_count(atomic_load(&f->k->slot.table), 0).bytes, 14 + 100);
 }
 
+/* Frames of RoCE's protocols that are too short or too broken to say that they are RoCE's. */
+static void broken_frames_are_no_roce(void **state)
+{
+    static const struct {
+        uint32_t len;
+        enum drop reason; /* DROP_NONE: a rule takes it */
+        uint8_t type[2], ip[24];
+    } row[] = {
+        {14, DROP_NONE, {0x08, 0x00}, {0}},
+        {14, DROP_NONE, {0x86, 0xDD}, {0}},
+        {14, DROP_NONE, {0x81, 0x00}, {0}},
+        {17, DROP_NONE, {0x81, 0x00}, {0}},
+        {37, DROP_NONE, {0x08, 0x00}, {0x45, [9] = 17}}, /* UDP without ports */
+        {38, DROP_NONE, {0x08, 0x00}, {0x55, [9] = 17}}, /* version 5 */
+        {38, DROP_truncated, {0x08, 0x00}, {0x45, [9] = 17, [22] = 0x12, 0xB7}},
+        {38, DROP_bad_ip_header, {0x08, 0x00}, {0x55, [9] = 17, [22] = 0x12, 0xB7}},
+        {14, DROP_truncated, {0x89, 0x15}, {0}},
+        {13, DROP_truncated, {0}, {0}}, /* no frame at all */
+    };
+    struct fixture *f = *state;
+    struct flow_rule rule = {.type = FLOW_ALL_DEFAULT};
+
+    f->qp = raw_qp_create(f->k, 0, f->cq, NULL);
+    rule.qp = f->qp->qp;
+    raw_rules(f->k, &rule, 1);
+    for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+        struct raw_bytes b = {.len = row[i].len};
+        uint64_t drops = raw_drops(f->k, row[i].reason);
+        struct frame frame = raw_frame(&b);
+
+        memcpy(b.data, f->k->port.mac, 6);
+        memcpy(b.data + 12, row[i].type, 2);
+        memcpy(b.data + 14, row[i].ip, sizeof(row[i].ip));
+        raw_post(f->qp, i);
+        raw_arrive(f->k, 0, &frame, 1);
+        if (row[i].reason == DROP_NONE)
+            expect(f, i, WC_SUCCESS);
+        else
+            assert_int_equal(raw_drops(f->k, row[i].reason), drops + 1);
+        expect_none(f);
+    }
+    raw_rules(f->k, NULL, 0); /* without one the reason is as before */
+    {
+        struct raw_bytes b = {.len = 14};
+        struct frame frame = raw_frame(&b);
+        uint64_t drops = raw_drops(f->k, DROP_truncated);
+
+        memcpy(b.data, f->k->port.mac, 6);
+        memcpy(b.data + 12, row[0].type, 2);
+        raw_arrive(f->k, 0, &frame, 1);
+        assert_int_equal(raw_drops(f->k, DROP_truncated), drops + 1);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup_copied, teardown)
 #define CASE_MAPPED(name)                                     \
     {                                                         \
@@ -847,6 +901,7 @@ int main(void)
         CASE(completions_overflow),
         CASE(default_rules_leave_the_host_its_frames),
         CASE(drop_rules),
+        CASE(broken_frames_are_no_roce),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
