@@ -82,17 +82,21 @@ static int query_flow(const struct shim_flow *flow, struct ctl_flow_count *count
 
 /* ---- points ---- */
 
-/* Binds a rule that exists: what it takes from now on counts. */
+/* Binds a rule that exists: what it takes from now on counts. Of several threads that bind it, one
+ * does. */
 static int bind_late(struct shim_counters *c, struct shim_flow *flow)
 {
+    struct shim_counters *bound = NULL;
     int err;
 
     if (flow->base.context != c->base.context)
         return EINVAL;
-    if (flow->counters)
-        return flow->counters == c ? 0 : EBUSY;
+    if (!atomic_compare_exchange_strong(&flow->counters, &bound, c))
+        return bound == c ? 0 : EBUSY;
     err = query_flow(flow, &flow->before);
-    if (!err)
+    if (err)
+        atomic_store(&flow->counters, NULL);
+    else
         counters_bind(c, flow);
     return err;
 }

@@ -17,7 +17,7 @@ enum counters_point {
 
 struct shim_flow {
     struct ibv_flow base;
-    struct shim_counters *counters; /* or NULL */
+    struct shim_counters *_Atomic counters; /* or NULL */
     LIST_ENTRY(shim_flow) link;
     struct ctl_flow_count before; /* what it had taken when it was bound */
 };

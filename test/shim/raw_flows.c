@@ -2,6 +2,7 @@
 /* Flow rules: refusals, and the frames that each kind of specification matches. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -392,6 +393,53 @@ void rules_count(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_counters(late), 0);
     assert_int_equal(ibv_destroy_counters(c), 0);
+}
+
+struct binding {
+    pthread_barrier_t *together;
+    struct ibv_counters *counters;
+    struct ibv_flow *flow;
+    int err;
+};
+
+static void *bind_rule(void *arg)
+{
+    struct ibv_counter_attach_attr packets = {IBV_COUNTER_PACKETS, 0, 0};
+    struct binding *b = arg;
+
+    pthread_barrier_wait(b->together);
+    b->err = ibv_attach_counters_point_flow(b->counters, &packets, b->flow);
+    return NULL;
+}
+
+/* To one of two objects, although two threads ask at once. */
+void rules_are_bound_once(void **state)
+{
+    struct raw *r = *state;
+    struct ibv_counters_init_attr init = {0};
+    struct binding b[2] = {{0}};
+    pthread_barrier_t together;
+
+    pthread_barrier_init(&together, NULL, 2);
+    for (unsigned round = 0; round < 50; round++) {
+        struct ibv_flow *flow = rule(r, &any_tcp, &drop);
+        pthread_t thread;
+
+        assert_non_null(flow);
+        for (unsigned i = 0; i < 2; i++)
+            b[i] = (struct binding){.together = &together,
+                                    .counters = ibv_create_counters(r->ctx, &init),
+                                    .flow = flow};
+        assert_int_equal(pthread_create(&thread, NULL, bind_rule, &b[0]), 0);
+        bind_rule(&b[1]);
+        pthread_join(thread, NULL);
+        assert_int_equal(b[0].err + b[1].err, EBUSY);
+        for (unsigned i = 0; i < 2; i++)
+            assert_int_equal(ibv_destroy_counters(b[i].counters), b[i].err ? 0 : EBUSY);
+        assert_int_equal(ibv_destroy_flow(flow), 0);
+        assert_int_equal(ibv_destroy_counters(b[b[0].err ? 1 : 0].counters), 0);
+    }
+    pthread_barrier_destroy(&together);
 }
 
 static int start_poll(struct ibv_cq_ex *cq)

@@ -21,6 +21,7 @@
     X(rules_by_priority)                   \
     X(rules_drop_and_tag)                  \
     X(rules_count)                         \
+    X(rules_are_bound_once)                \
     X(default_rules_and_sniffers)          \
     X(new_post_calls)                      \
     /* raw_tunnels.c */                    \
