@@ -114,8 +114,8 @@ bool engine_wq_stop(struct engine *e, struct wq *wq);
 void engine_wq_detach(struct engine *e, struct wq *wq);
 /**
  * Change the state: RESET to RDY, RDY to RESET, RDY to ERR (waiting WQEs complete as flushed), ERR
- * to RESET (all WQEs are forgotten, and its index is 0 again); a state to itself, except ERR. The
- * engine's worker.
+ * to RESET (all WQEs are forgotten, and its index is 0 again); a state to itself. The engine's
+ * worker.
  *
  * @param e  The engine.
  * @param wq  The WQ.
