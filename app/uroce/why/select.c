@@ -17,6 +17,9 @@
 #define TRACE_NS     UINT64_C(10000000000)
 #define TRACE_EVENTS 8
 
+/* Bytes of a program's name that the kernel keeps. */
+#define COMM_LENGTH 15
+
 /* ---- questions ---- */
 
 static bool parse_number(const char *s, uint64_t most, uint64_t *out)
@@ -54,6 +57,14 @@ bool why_parse(struct why_question *q, const char *text)
     return false;
 }
 
+/* name: as a user knows it. The kernel has cut one that is longer. */
+static bool is_name_of(const char *name, const char *comm)
+{
+    bool is_cut = strlen(name) > COMM_LENGTH && strlen(comm) == COMM_LENGTH;
+
+    return is_cut ? strncmp(name, comm, COMM_LENGTH) == 0 : strcmp(name, comm) == 0;
+}
+
 static bool is_asked_for(const json_t *i, const struct why_question *q)
 {
     char wr_id[24];
@@ -67,7 +78,7 @@ static bool is_asked_for(const json_t *i, const struct why_question *q)
     case WHY_BY_PID:
         return (uint64_t)why_number(i, "pid") == q->number;
     case WHY_BY_COMM:
-        return strcmp(why_text(i, "comm"), q->comm) == 0;
+        return is_name_of(q->comm, why_text(i, "comm"));
     default:
         return true;
     }

@@ -61,6 +61,17 @@ def path_mtu(uroce, socket):
     return [] if out.returncode == 0 and "`uroce show path_mtus`" in out.stdout else [out.stdout + out.stderr]
 
 
+def long_name(uroce, socket):
+    """The kernel keeps 15 bytes of a program's name; a user knows the whole."""
+    of_long = json.dumps({**KEPT, "incidents": [{**SEND, "comm": "ibv_srq_pingpon"}, {**REQUEST, "comm": "ibv_srq"}]})
+    wrong = []
+    for name, count in (("ibv_srq_pingpong", 1), ("ibv_srq_pingpon", 1), ("ibv_srq_pingpo", 0), ("ibv_srq", 1), ("ibv_srq_pingplng", 0)):
+        out = why(uroce, socket, of_long, "pid=" + name, "--json")
+        if out.returncode or len(json.loads(out.stdout)) != count:
+            wrong.append(f"{name}: {out.stdout}{out.stderr}")
+    return wrong
+
+
 def intact(uroce, socket):
     out = why(uroce, socket, json.dumps(KEPT))
     start = "The R_Key of the peer's request belongs to a memory region that was deregistered before. The responder is QP 17 of c"
@@ -87,6 +98,7 @@ def main():
                   ("what the peer got over is no cause", waited_before(sys.argv[1], socket)),
                   ("what is later than the answer is named so", waits_since(sys.argv[1], socket)),
                   ("a path MTU may be bounded by its path", path_mtu(sys.argv[1], socket)),
+                  ("a program's name may be longer than the kernel's", long_name(sys.argv[1], socket)),
                   ("damage does no harm", damage(sys.argv[1], socket))]
     print(f"1..{len(points)}")
     for number, (point, wrong) in enumerate(points, 1):
