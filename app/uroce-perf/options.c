@@ -285,6 +285,8 @@ int options_read(struct perf_options *o, int argc, char **argv, char *error, siz
             value++;
         else if (takes_value(name) && i + 1 < argc)
             value = argv[++i];
+        if (value && !*value) /* as an unset variable leaves it */
+            return fail(error, size, "%s: the value is empty", name);
         if (options_set(o, name, value, error, size))
             return -1;
     }

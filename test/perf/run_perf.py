@@ -269,7 +269,7 @@ BAD = (
     (["--size", "8KB"], 'size: "8KB" is no number'),
     (["--size", "99999999999999999999999"], "is no number"),
     (["--size", "18446744073709551615M"], "is no number"),
-    (["--size="], 'size: "" is no number'),
+    (["--size="], "size: the value is empty"),
     (["--depth", "0"], "depth: 0 is not between 1 and"),
     (["--depth", "100000"], "depth: 100000 is not between"),
     (["--qps", "0"], "qps: 0 is not between"),

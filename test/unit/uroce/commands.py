@@ -154,6 +154,9 @@ POINTS = (
     ("an empty path", lambda: all(says(1, "uroce: --socket has an empty path\n", uroce, *command, "--socket", "", *more)
                                   for command, more in ((("show",), ()), (("why",), ()), (("top",), ()), (("rdma",), ("dev",)), (("metrics",), ()),
                                                         (("fault",), ("list",)), (("entropy", "--running"), ()), (("run",), ("true",))))),
+    ("an empty value", lambda: all(says(2, f"uroce-perf: {name}: the value is empty", perf, "--", *words, "--messages", "1")
+                                   for name, words in (("client", ("--client", "")), ("client", ("--client=",)), ("loads", ("--loads", "")),
+                                                       ("cpus", ("--cpus", ""))))),
     ("a place for metrics", lambda: all(says(2, f'uroced: --metrics must be ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH, not "{place}" (an address is a '
                                              "number, a path begins with /)", uroced, "--metrics", place)
                                         for place in ("localhost:9440", "127.0.0.1", "unix:here"))),
