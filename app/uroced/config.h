@@ -4,6 +4,7 @@
 #define UROCED_CONFIG_H
 
 #include <string.h>
+#include <sys/types.h>
 
 #include "device.h"
 
@@ -92,6 +93,8 @@ struct uroced_config {
     char metrics[128];     /* where metrics are served (metrics_address.h); "": nowhere */
     bool telemetry;        /* DPDK's socket exists */
     char user[64];         /* to run as when the ports are open; "": no change */
+    uid_t user_id;         /* set by privileges_user() from the name */
+    gid_t user_group;
     bool no_seccomp, keep_capabilities;
     struct quota_limits quota;
     struct user_weight weight[CONFIG_WEIGHTS_MAX];

@@ -307,7 +307,7 @@ int options_configure(struct uroced_config *c, const struct options *o)
     if (o->mode)
         c->mode = o->mode;
     c->telemetry |= o->telemetry;
-    if (socket_permissions(c))
+    if (socket_permissions(c) || privileges_user(c))
         return -1;
     if (configure_workers(c, o))
         return -1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which privileges the daemon keeps when its ports are open, by their kinds. */
-#include <errno.h>
 #include <linux/capability.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -53,28 +52,29 @@ bool privileges_calls_known(const struct uroced_config *c)
     return known == c->ports;
 }
 
-static int find_user(struct restrict_config *r, const char *name)
+int privileges_user(struct uroced_config *c)
 {
-    const struct passwd *user = getpwnam(name);
+    const struct passwd *user = c->user[0] ? getpwnam(c->user) : NULL;
 
-    if (!user) {
-        fprintf(stderr, "uroced: there is no user %s\n", name);
-        return -ENOENT;
+    if (!user && c->user[0]) {
+        fprintf(stderr, "uroced: there is no user %s\n", c->user);
+        return -1;
     }
-    r->change_user = true;
-    r->user = name;
-    r->uid = user->pw_uid;
-    r->gid = user->pw_gid;
+    c->user_id = user ? user->pw_uid : 0;
+    c->user_group = user ? user->pw_gid : 0;
     return 0;
 }
 
 int privileges_drop(const struct uroced_config *c)
 {
-    struct restrict_config r = {.capabilities = !c->keep_capabilities,
-                                .keep = privileges_needed(c),
-                                .seccomp = !c->no_seccomp,
-                                .known_calls = privileges_calls_known(c)};
-    int err = c->user[0] ? find_user(&r, c->user) : 0;
+    const struct restrict_config r = {.capabilities = !c->keep_capabilities,
+                                      .keep = privileges_needed(c),
+                                      .seccomp = !c->no_seccomp,
+                                      .known_calls = privileges_calls_known(c),
+                                      .change_user = c->user[0],
+                                      .user = c->user,
+                                      .uid = c->user_id,
+                                      .gid = c->user_group};
 
-    return err ? err : restrict_process(&r);
+    return restrict_process(&r);
 }

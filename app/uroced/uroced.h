@@ -51,6 +51,9 @@ static inline bool port_is_pci(const struct uroced_port *p)
 bool privileges_calls_known(const struct uroced_config *c);
 uint64_t privileges_needed(const struct uroced_config *c);
 
+/* Finds the user to run as. 0; or -1 with the reason on stderr: there is no such user. */
+int privileges_user(struct uroced_config *c);
+
 /* Gives up what the open ports do not need, as the configuration says: see restrict.h. 0; or a
  * negative errno with the reason on stderr. */
 int privileges_drop(const struct uroced_config *c);

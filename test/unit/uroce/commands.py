@@ -62,6 +62,16 @@ def no_room():
     return True
 
 
+def unknown_user():
+    """It is found to be wrong before a port or the socket is open."""
+    with tempfile.TemporaryDirectory() as folder:
+        config, place = os.path.join(folder, "c"), os.path.join(folder, "none", "s")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write("[uroced]\nuser = no-such-user\n[port.0]\ndevice = loopback\n")
+        return all(says(2, "uroced: there is no user no-such-user", uroced, *words, "--socket", place)
+                   for words in (("--user", "no-such-user"), ("--config", config)))
+
+
 def closed_output():
     done = subprocess.run(("sh", "-c", f"exec {uroce} why code=60 >&-"), stderr=subprocess.PIPE, text=True, timeout=20)
     return done.returncode == 1 and "standard output: Bad file descriptor" in done.stderr
@@ -161,6 +171,7 @@ POINTS = (
                                              "number, a path begins with /)", uroced, "--metrics", place)
                                         for place in ("localhost:9440", "127.0.0.1", "unix:here"))),
     ("addresses of two kinds", addresses_of_two_kinds),
+    ("a user that there is not", unknown_user),
     ("two devices of one name", lambda: all(says(2, f'uroce: run: --device-name: "{names}": two devices have one name', uroce, "run", "--device-name", names, "true")
                                             for names in ("a,a", "a,b,a", "ab,a,b,a"))),
     ("a program without a name", lambda: says(2, "uroce: run: the program's name is empty", uroce, "run", "--", "")
