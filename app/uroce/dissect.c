@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common.h"
 #include "dissect_frame.h"
@@ -184,9 +185,11 @@ static int dissect_frames(struct dissection *d, pcap_t *pcap, const char *file)
     return STATUS_ERROR;
 }
 
+/* Opened again, a pipe would wait for someone who writes. */
 static bool is_compressed(const char *file)
 {
-    FILE *f = fopen(file, "re");
+    struct stat st;
+    FILE *f = !stat(file, &st) && S_ISREG(st.st_mode) ? fopen(file, "re") : NULL;
     bool gzip = f && fgetc(f) == 0x1F && fgetc(f) == 0x8B;
 
     if (f)

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 uroce, uroced, perf, hello = sys.argv[1:]
 COMMANDS = ("run", "show", "top", "rdma", "metrics", "trace", "why", "fault", "dissect", "replay", "entropy", "sim")
@@ -48,6 +49,21 @@ def name_that_is_no_utf8():
             file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1) + struct.pack("<IIII", 0, 0, 60, 60) + bytes(60))
         answer = run(uroce, "replay", "--json", path)[1]
         return answer and json.loads(answer)["file"] == folder + "/\\xff.pcap"
+
+
+def pipe_without_a_capture():
+    """It is read once: no other program may come that writes to it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "pipe")
+        os.mkfifo(path)
+        writer = threading.Thread(target=lambda: open(path, "wb").write(bytes(64)))
+        writer.start()
+        try:
+            return says(2, f"uroce dissect: {path}: ", uroce, "dissect", path)
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            writer.join()
 
 
 def no_room():
@@ -159,6 +175,7 @@ POINTS = (
      and says(2, "uroced: telemetry is DPDK's, and no port is", uroced, "--loopback", "--telemetry")),
     ("no capture", lambda: all(says(2, f"uroce {name}: one FILE is wanted", uroce, name) for name in ("dissect", "replay"))),
     ("a capture that is missing", lambda: says(2, "uroce dissect: /nonexistent: No such file", uroce, "dissect", "/nonexistent")),
+    ("a pipe without a capture", pipe_without_a_capture),
     ("a word before the EAL's options", lambda: says(2, 'uroce-perf: unexpected argument "write"', perf, "write", "--", "--messages", "1")),
     ("completion", completion),
     ("an empty path", lambda: all(says(1, "uroce: --socket has an empty path\n", uroce, *command, "--socket", "", *more)
