@@ -150,10 +150,10 @@ static void summarize_json(const struct dissection *d)
                            (int)n[VERDICT_UNPARSABLE], "reasons", reasons));
 }
 
-/* Seconds from a to b, where tv_usec holds nanoseconds. */
+/* Seconds from a to b, where tv_usec holds nanoseconds. A file may have any times. */
 static double seconds_between(const struct timeval *a, const struct timeval *b)
 {
-    return (double)(b->tv_sec - a->tv_sec) + (double)(b->tv_usec - a->tv_usec) * 1e-9;
+    return (double)b->tv_sec - (double)a->tv_sec + (double)(b->tv_usec - a->tv_usec) * 1e-9;
 }
 
 /* Processes all frames. Returns STATUS_GOOD or STATUS_ERROR. */

@@ -66,6 +66,21 @@ def pipe_without_a_capture():
             writer.join()
 
 
+def times_far_apart():
+    """A pcapng file whose clock counts seconds: the frames are almost 2^64 of them apart."""
+    def block(kind, body):
+        return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+                   + block(1, struct.pack("<HHIHHIHH", 1, 0, 0, 9, 1, 0, 0, 0)))  # option 9: the resolution, 10^0
+        for high, low in ((1 << 31, 5), ((1 << 31) - 1, (1 << 32) - 5)):
+            file.write(block(6, struct.pack("<IIIII", 0, high, low, 60, 60) + bytes(60)))
+        file.flush()
+        status, out, _ = run(uroce, "dissect", file.name)
+        return status == 0 and float(out.splitlines()[1].split()[1]) == 2.0**64
+
+
 def no_room():
     """What cannot be printed is a failure, and said."""
     for command in ((uroce, "--help"), (uroce, "--version"), (uroce, "show", "--help"), (uroce, "show", "--version"), (uroce, "metrics", "--help"),
@@ -176,6 +191,7 @@ POINTS = (
     ("no capture", lambda: all(says(2, f"uroce {name}: one FILE is wanted", uroce, name) for name in ("dissect", "replay"))),
     ("a capture that is missing", lambda: says(2, "uroce dissect: /nonexistent: No such file", uroce, "dissect", "/nonexistent")),
     ("a pipe without a capture", pipe_without_a_capture),
+    ("times that are far apart", times_far_apart),
     ("a word before the EAL's options", lambda: says(2, 'uroce-perf: unexpected argument "write"', perf, "write", "--", "--messages", "1")),
     ("completion", completion),
     ("an empty path", lambda: all(says(1, "uroce: --socket has an empty path\n", uroce, *command, "--socket", "", *more)
