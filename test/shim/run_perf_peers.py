@@ -150,6 +150,21 @@ def signals():
     nothing_is_left()
 
 
+def signal_before_an_answer():
+    """The server is stopped; the user of the client need not wait for its answer."""
+    with serving() as server:
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            client = kit.Program(daemon, command())
+            kit.wait_until(lambda: daemon.show("qps"), 20, "the client has a queue pair")
+            client.process.send_signal(signal.SIGINT)
+            status = client.process.wait(SECONDS)
+            expect(status == 1 and "uroce-perf: a signal came before the server has answered" in client.text(), client.text())
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+    nothing_is_left()
+
+
 def daemon_ends():
     other = kit.Daemon(build, kit.scratch_folder(), name="other")
     with serving(other) as server:
@@ -193,7 +208,8 @@ def main():
     points = [(f"mode {mode}: the messages that were asked for", lambda mode=mode: each_mode(mode)) for mode in MODES]
     points += [("several loads", loads), ("several clients at once", many_clients), ("the path MTU", path_mtu),
                ("what is refused", refusals),
-               ("one of them is killed", ends_apart), ("signals end each", signals), ("the daemon ends", daemon_ends)]
+               ("one of them is killed", ends_apart), ("signals end each", signals),
+               ("a signal before the server answers", signal_before_an_answer), ("the daemon ends", daemon_ends)]
     try:
         return kit.run_points(points, options.match)
     finally:

@@ -6,10 +6,13 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "peer/client_state.h"
 #include "peer/hello.h"
@@ -92,12 +95,15 @@ static int take_answer(struct client_conn *c, const struct rdma_conn_param *para
 static int next_event(const struct client *cl, struct rdma_cm_event **event,
                       const struct sentence *to)
 {
-    struct pollfd pfd = {.fd = cl->channel->fd, .events = POLLIN};
+    struct pollfd pfd[] = {{.fd = cl->channel->fd, .events = POLLIN},
+                           {.fd = cl->signals, .events = POLLIN}};
     ns_t until = worker_time() + EVENT_MS * NS_PER_MS, now;
 
     while ((now = worker_time()) < until) {
-        if (poll(&pfd, 1, (int)((until - now) / NS_PER_MS) + 1) < 0 && errno != EINTR)
+        if (poll(pfd, ARRAY_SIZE(pfd), (int)((until - now) / NS_PER_MS) + 1) < 0 && errno != EINTR)
             break;
+        if (pfd[1].revents)
+            return fail(to, "a signal came before the server has answered");
         if (!cl->calls->rdma_get_cm_event(cl->channel, event))
             return 0;
         if (errno != EAGAIN)
@@ -244,6 +250,17 @@ static void divide_messages(struct perf *p)
     }
 }
 
+/* Those that end a run, which main() has blocked: they are seen, and stay pending. */
+static int open_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
 static struct client *client_new(const struct perf_options *o, const struct sentence *to)
 {
     unsigned conns = (unsigned)o->qps;
@@ -255,6 +272,7 @@ static struct client *client_new(const struct perf_options *o, const struct sent
         return NULL;
     }
     cl->conns = conns;
+    cl->signals = -1;
     cl->ring = (uint32_t)o->depth;
     while (!is_pow2(cl->ring))
         cl->ring++;
@@ -305,6 +323,9 @@ int client_open(struct perf *p, char *error, size_t size)
     cl->channel = cl->calls->rdma_create_event_channel();
     if (!cl->channel || fcntl(cl->channel->fd, F_SETFL, O_NONBLOCK))
         return fail_errno(&to, "no RDMA device");
+    cl->signals = open_signals();
+    if (cl->signals < 0)
+        return fail_errno(&to, "signalfd");
     for (unsigned i = 0; i < cl->conns; i++)
         if (open_conn(p, i, &to))
             return -1;
@@ -339,6 +360,8 @@ void client_close(struct perf *p)
         cl->calls->ibv_dealloc_pd(cl->pd);
     if (cl->channel)
         cl->calls->rdma_destroy_event_channel(cl->channel);
+    if (cl->signals >= 0)
+        close(cl->signals);
     free(cl->memory);
     free(cl->posted);
     free(cl);

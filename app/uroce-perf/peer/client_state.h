@@ -20,6 +20,7 @@ struct client_conn {
 struct client {
     const struct verbs_calls *calls;
     struct rdma_event_channel *channel;
+    int signals;                /* readable: the run is to end; -1: none yet */
     struct ibv_context *device; /* of the first connection, and so of all */
     struct ibv_pd *pd;
     struct ibv_cq *cq;
