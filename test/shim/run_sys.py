@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -391,6 +392,30 @@ print(n, text.raw.decode())"""], env=environment, capture_output=True, text=True
             first.communicate("")
 
 
+def takes(listener, address):
+    with contextlib.suppress(OSError):
+        listener.bind(address)
+        return True
+    return False
+
+
+def address_of_another():
+    """Another user has the address at which an ordinary user's runs meet, and lets no process connect: it gets a namespace of its own."""
+    address, backlog = b"\0uroce-sys-%d" % USER, []
+    with socket.socket(socket.AF_UNIX) as listener:
+        kit.wait_until(lambda: takes(listener, address), 20, "the user's earlier runs have ended")
+        listener.listen(0)
+        try:
+            while True:
+                backlog.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+                backlog[-1].connect(address)
+        except BlockingIOError:
+            expect(output(ORDINARY, "ls", "/sys/class/infiniband"), "uroce0\n")
+        finally:
+            for connection in backlog:
+                connection.close()
+
+
 # ---- what remains ----
 
 def watchers():
@@ -484,6 +509,7 @@ def points_of(who):
         yield "root's daemon: counters move", lambda who: counters_move(who, socket=daemon.socket)
         yield "root's daemon: ib_write_bw -W", lambda who: perftest(who, socket=daemon.socket)
         yield "two programs see each other's memory", lambda who: two_runs()
+        yield "another user has the address", lambda who: address_of_another()
     else:
         yield "memory is mapped as without namespace", lambda who: adopted()
         yield "counters of connections that are gone", lambda who: hardware_counters()

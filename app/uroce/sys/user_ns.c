@@ -12,13 +12,14 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "cover.h"
 
 #define FOLLOWERS 128
-/* ms for the one that serves to make its namespaces. */
+/* ms for the one that serves to take a connection, and to make its namespaces. */
 #define LEADER_TIMEOUT 5000
 /* Between bind and listen of the one that serves, connections are refused. */
 #define CONNECT_ATTEMPTS 1000
@@ -97,23 +98,37 @@ static void accept_followers(struct user_ns *s)
 
 /* ---- the others ---- */
 
+/* 0; -EAGAIN: none serves; or -1: it takes no more connections, and may be another user's, who
+ * keeps this one waiting. */
+static int connect_leader(int fd)
+{
+    const struct timeval limit = {.tv_sec = LEADER_TIMEOUT / 1000};
+    struct sockaddr_un a;
+    socklen_t length = set_address(&a);
+
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    if (connect(fd, (const struct sockaddr *)&a, length) == 0)
+        return 0;
+    return errno == EAGAIN ? -1 : -EAGAIN;
+}
+
 /* Waits until the one that serves has its namespace. Returns its pidfd; -1: there is none, or it is
  * not the user's; -EAGAIN: it has ended. */
 static int follow(struct user_ns *s)
 {
-    struct sockaddr_un a;
-    socklen_t length = set_address(&a);
     struct pollfd fd = {.fd = open_socket(0), .events = POLLIN};
-    int n, result = -1;
+    int n, result;
     pid_t pid = 0;
     char byte;
 
     if (fd.fd < 0)
         return -1;
-    if (connect(fd.fd, (const struct sockaddr *)&a, length) != 0) {
+    result = connect_leader(fd.fd);
+    if (result != 0) {
         close(fd.fd);
-        return -EAGAIN;
+        return result;
     }
+    result = -1;
     if (is_of_user(fd.fd, &pid) && pid > 0) {
         do
             n = poll(&fd, 1, LEADER_TIMEOUT);
