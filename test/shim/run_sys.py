@@ -392,6 +392,35 @@ print(n, text.raw.decode())"""], env=environment, capture_output=True, text=True
             first.communicate("")
 
 
+def full_watcher():
+    """Runs share a namespace until the process that serves it has no descriptor left: it goes on, and so do the others."""
+    room = 4
+    with place(ORDINARY) as (prefix, environment), contextlib.ExitStack() as runs:
+        def start(limit, text):
+            command = [*prefix, "sh", "-c", f"ulimit -n {limit}; exec {build.uroce} run --sys=yes -- sh -c '{text}'"]
+            program = runs.enter_context(subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            program.stdout.readline()
+            return program
+
+        def end(program):
+            return program.communicate("\n", timeout=20)[0]
+
+        running, counting = watchers(), start(1024, "echo; read line")
+        taken = max(len(os.listdir(f"/proc/{pid}/fd")) for pid in watchers() - running)
+        end(counting)
+        kit.wait_until(lambda: not watchers() - running, 10, "the watching process has ended")
+        for count in (room, 2 * room):
+            first = start(taken + room, f"echo; read line; cat {PORT}/counters/port_xmit_data {PORT}/state")
+            others = [start(1024, "echo; read line") for _ in range(count)]
+            try:
+                expect_match(end(first), r"\d+\n4: ACTIVE\n", "a counter, and the state")
+            finally:
+                first.kill()
+                for program in others:
+                    end(program)
+            kit.wait_until(lambda: not watchers() - running, 10, "the watching processes have ended")
+
+
 def takes(listener, address):
     with contextlib.suppress(OSError):
         listener.bind(address)
@@ -509,6 +538,7 @@ def points_of(who):
         yield "root's daemon: counters move", lambda who: counters_move(who, socket=daemon.socket)
         yield "root's daemon: ib_write_bw -W", lambda who: perftest(who, socket=daemon.socket)
         yield "two programs see each other's memory", lambda who: two_runs()
+        yield "a namespace that is full", lambda who: full_watcher()
         yield "another user has the address", lambda who: address_of_another()
     else:
         yield "memory is mapped as without namespace", lambda who: adopted()

@@ -83,6 +83,8 @@ static bool is_of_user(int fd, pid_t *pid)
     return peer.uid == geteuid();
 }
 
+/* Without a free descriptor, accept4 fails even if no connection waits. The next one that starts
+ * then serves, as if this one had ended; and the daemon's answers have a descriptor. */
 static void accept_followers(struct user_ns *s)
 {
     int fd;
@@ -94,6 +96,10 @@ static void accept_followers(struct user_ns *s)
             watch_descriptor(s, fd) != 0)
             close(fd);
     }
+    if (errno == EAGAIN)
+        return;
+    close(s->address);
+    s->address = -1;
 }
 
 /* ---- the others ---- */
