@@ -287,7 +287,7 @@ static int read_options(struct arguments *a, int argc, char **argv)
         else if (!common_option(option, &a->socket, &a->as_json, usage))
             err = -1;
     }
-    return err || optind < argc ? -1 : 0;
+    return err ? -1 : options_end("top", argc, argv);
 }
 
 int cmd_top(int argc, char **argv)

@@ -178,7 +178,7 @@ POINTS = (
     ("a command without a name", lambda: says(2, "uroce: '' is not a command", uroce, "")),
     ("what follows the options", lambda: says(2, 'uroce: show: unexpected argument "more"', uroce, "show", "qps", "more")
      and all(says(2, f'uroce: {name}: unexpected argument "more"', uroce, name, *first, "more")
-             for name, first in (("metrics", ()), ("trace", ()), ("why", ("1",))))),
+             for name, first in (("metrics", ()), ("trace", ()), ("top", ()), ("why", ("1",))))),
     ("options of another topic", lambda: says(2, "uroce: show: --sl, --tos and --tclass go with qos", uroce, "show", "qps", "--sl", "1")),
     ("a format that there is not", lambda: says(2, 'uroce: metrics: --format is openmetrics or prometheus, not "xml"', uroce, "metrics", "--format",
                                                 "xml")),
