@@ -503,6 +503,16 @@ def few_descriptors():
             expect(os.listdir(folder), [])
 
 
+def no_file_size():
+    """Files that may have no content are not made, the message says so, and no folder remains."""
+    with place(ROOT) as (_, environment), tempfile.TemporaryDirectory() as folder:
+        environment |= {"XDG_RUNTIME_DIR": folder, "UROCE_SOCKET": daemon.socket}
+        for mode, status, sentence in (("yes", 1, "the files: File too large"), ("auto", 0, "")):
+            done = subprocess.run(["sh", "-c", f"ulimit -f 0; exec {build.uroce} run --sys={mode} -- true"], env=environment, timeout=60,
+                                  capture_output=True, text=True)
+            expect((done.returncode, sentence in done.stderr, os.listdir(folder)), (status, True, []))
+
+
 def nested(who):
     expect(output(who, build.uroce, "run", "--sys=yes", "--device-name", "other0", "ls", "/sys/class/infiniband",
                   "/dev/infiniband"), "/dev/infiniband:\nrdma_cm\nuverbs0\n\n/sys/class/infiniband:\nother0\n")
@@ -562,6 +572,7 @@ def points():
     yield "no right to mount", no_namespace
     yield "a folder that cannot be copied as a whole", half_a_folder
     yield "few descriptors", few_descriptors
+    yield "no size of files", no_file_size
 
 
 def main():

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,7 @@ static _Noreturn void be_watcher(struct start *s)
     int *const kept[KEPT_MAX] = {&s->sock, &s->alive[0], &s->report[1], &w.program};
 
     prctl(PR_SET_NAME, "uroce-sys");
+    signal(SIGXFSZ, SIG_IGN); /* a limit of the size of files is an error, and the folder goes */
     umask(022);
     report.pid = getpid();
     report.err = keep_descriptors(kept, w.program >= 0 ? KEPT_MAX : KEPT_MAX - 1);
