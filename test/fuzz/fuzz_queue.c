@@ -99,7 +99,7 @@ static void check_send(struct work_queue *q, uint64_t wr_id)
     if (!err) {
         bool is_inline = w->h.flags & SQE_INLINE, here = w->h.flags & SQE_SGE_IN_HEADER;
 
-        REQUIRE(w->h.opcode <= SQE_ATOMIC_WRITE && !(w->h.flags & 0x60));
+        REQUIRE(w->h.opcode <= SQE_ATOMIC_WRITE && !(w->h.flags & 0x40));
         REQUIRE(!here || (sqe_has_free_words(w->h.opcode) && w->h.num_sge == 1));
         REQUIRE(is_inline ? !w->h.num_sge : !w->h.inline_len);
         REQUIRE(w->h.inline_len <= q->max_inline);
