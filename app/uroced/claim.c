@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "trust.h"
+
 static socklen_t claim_address(struct sockaddr_un *un, const char *name)
 {
     int n;
@@ -38,7 +40,7 @@ static int judge_claim(int fd, const struct sockaddr_un *un, socklen_t len, cons
 {
     struct ucred owner = claim_owner(fd, un, len);
 
-    if (owner.pid && (owner.uid == 0 || owner.uid == geteuid())) {
+    if (owner.pid && trust_user(owner.uid)) {
         *process = owner.pid;
         return -EBUSY;
     }

@@ -13,6 +13,7 @@
 #include "mapped.h"
 #include "pinned.h"
 #include "populated.h"
+#include "trust.h"
 
 /* Workers get the union as their space. Only this file asks which member it is. */
 struct space {
@@ -51,12 +52,6 @@ static int open_either(struct space *s, const struct ucred *peer, const struct m
     return mem_copy_space_init(&s->copy, peer->pid);
 }
 
-/* Whether the process may do what it likes with this one: signals, ptrace. */
-static bool is_trusted(const struct ucred *peer)
-{
-    return !peer->uid || peer->uid == geteuid();
-}
-
 static struct mem_life *life_of(struct space *s)
 {
     return s->is_pinned ? &s->pinned.life : &s->copy.life;
@@ -85,7 +80,7 @@ static void *space_open(const struct ucred *peer, const struct mem_backend **cop
     life_of(s)->end = space_end;
     life_of(s)->space = s;
     life_of(s)->user = (int)peer->uid;
-    s->is_trusted = is_trusted(peer);
+    s->is_trusted = trust_user(peer->uid);
     return s;
 }
 

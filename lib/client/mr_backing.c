@@ -157,6 +157,7 @@ static bool leads_to(const char *path, const struct sought *s)
     return !stat(path, &st) && is_file(&st, &s->v);
 }
 
+/* Also where the table of mounts does not know the device, as of btrfs and overlayfs. */
 static bool is_in_memory(const char *path)
 {
     struct statfs fs;

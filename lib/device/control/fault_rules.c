@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "control/async.h"
-#include "control/permission.h"
 #include "control/session_state.h"
 #include "control/watch_call.h"
 #include "objects/qp_open.h"
 #include "port_judge.h"
+#include "trust.h"
 
 _Static_assert(CTL_FAULT_TEXT_MAX == INJECT_TEXT_MAX, "a message has room for a rule");
 _Static_assert(CTL_FAULT_TEXT_MAX >= INJECT_ERROR_MAX, "and for what is wrong with it");
@@ -240,7 +240,7 @@ int fault_rules_call(struct session *sn, struct ctl_call *call)
 {
     struct ctl_fault *reply = &call->reply.fault;
 
-    if (!permission_user(sn->peer.uid))
+    if (!trust_user(sn->peer.uid))
         return -EPERM;
     switch (reply->op) {
     case CTL_FAULT_ADD:

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "control/session_state.h"
+#include "trust.h"
 
 /* Reads a small file of a process as a whole; false: the process has ended, or the file is not
  * accessible. */
@@ -74,18 +75,13 @@ bool permission_of_status(const char *status)
     return at && strtoull(at + sizeof(field) - 1, NULL, 16) >> CAP_NET_RAW & 1;
 }
 
-bool permission_user(uid_t uid)
-{
-    return !uid || uid == geteuid();
-}
-
 bool permission_raw(const struct session *sn)
 {
     char path[32], status[4096];
     bool allowed;
     int process;
 
-    if (permission_user(sn->peer.uid))
+    if (trust_user(sn->peer.uid))
         return true;
     if (sn->peer.pid <= 0)
         return false;

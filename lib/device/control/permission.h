@@ -4,12 +4,9 @@
 #define UROCE_DEVICE_PERMISSION_H
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct session;
 
-/* The user is root or the daemon's. */
-bool permission_user(uid_t uid);
 /* The application's process is root's or of the daemon's user, or has CAP_NET_RAW now. */
 bool permission_raw(const struct session *sn);
 /* Whether a process with this /proc/PID/status has CAP_NET_RAW in effect. */

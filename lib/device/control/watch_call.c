@@ -5,8 +5,8 @@
 #include <errno.h>
 
 #include "control/fault_rules.h"
-#include "control/permission.h"
 #include "control/session_state.h"
+#include "trust.h"
 
 static bool is_on(const struct rnic *r)
 {
@@ -53,7 +53,7 @@ int judge_call(struct session *sn, struct ctl_call *call)
 
 int watch_call(struct session *sn, struct ctl_call *call)
 {
-    if (!permission_user(sn->peer.uid))
+    if (!trust_user(sn->peer.uid))
         return -EPERM;
     if (call->request->watch.latency > 1)
         return -EINVAL;

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
 #include "incident.h"
 #include "objects/qp_object.h"
 #include "trace.h"
+#include "trust.h"
 
 /* Regions of a client that are listed; more are only counted. */
 #define MRS_LISTED 4096
@@ -455,7 +455,7 @@ static void end_walk(struct show_write *w)
 void show_write_begin(struct show_write *w, struct rnic *r, uid_t viewer, uint32_t what)
 {
     w->rnic = r;
-    w->viewer = (struct viewer){.uid = viewer, .all = permission_user(viewer)};
+    w->viewer = (struct viewer){.uid = viewer, .all = trust_user(viewer)};
     w->part = answers[what];
     w->lists = lists[what];
     show_out_object(&w->out, NULL);
