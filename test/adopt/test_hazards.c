@@ -294,15 +294,22 @@ static void views_do_not_last(void **state)
     unmap(p, 256 * KIB);
 }
 
-static void adopt_itself(void *arg)
+/* In a child: 64 KiB at p; byte 3 is changed then. */
+static void adopt_with_77(uint8_t *p, struct adopt_lease *l)
 {
     static const struct adopt_config config;
+
+    if (adopt_init(&config) != CTL_MR_ADOPTED || acquire(l, p, 64 * KIB) != CTL_MR_ADOPTED)
+        _exit(1);
+    p[3] = 77;
+}
+
+static void adopt_itself(void *arg)
+{
     uint8_t *p = arg;
     struct adopt_lease l;
 
-    if (adopt_init(&config) != CTL_MR_ADOPTED || acquire(&l, p, 64 * KIB) != CTL_MR_ADOPTED)
-        _exit(1);
-    p[3] = 77;
+    adopt_with_77(p, &l);
     if (in_memfd(&l, p + 3) != 77 || in_memfd(&l, p + 4) != 1)
         _exit(2);
     adopt_release(&l);
@@ -408,13 +415,10 @@ static void adopt_nothing(void *arg)
 /* The limit is set while the program has adopted pages. */
 static void fork_without_adopting(void *arg)
 {
-    static const struct adopt_config config;
     uint8_t *p = arg;
     struct adopt_lease l;
 
-    if (adopt_init(&config) != CTL_MR_ADOPTED || acquire(&l, p, 64 * KIB) != CTL_MR_ADOPTED)
-        _exit(1);
-    p[3] = 77;
+    adopt_with_77(p, &l);
     limit_files(1 << 20);
     freeze(&l);
     if (is_shared(p) || p[3] != 77 || p[4] != 1)
