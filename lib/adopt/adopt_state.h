@@ -50,6 +50,7 @@ struct adopt_state {
     } forbidden[FORBIDDEN_MAX];
     unsigned forbiddens;
     uint64_t pages[WINDOW_PAGES]; /* /proc/self/pagemap of a window */
+    uint8_t bounce[64 << 10];     /* bytes on their way out of the memfd */
 };
 
 extern struct adopt_state adopt;

@@ -315,6 +315,30 @@ static void skip_hole(struct window *w, uint64_t *at)
     w->data_end = hole < 0 ? w->offset + w->len : (uint64_t)hole;
 }
 
+static bool is_zero(const uint8_t *bytes, uint64_t len)
+{
+    return !bytes[0] && !memcmp(bytes, bytes + 1, len - 1);
+}
+
+/* Copies [at, at + len) of the window to the same place in `to`, which is zeroed. Registration has
+ * allocated pages that were never used: the program does not get those back. */
+static long copy_used_pages(uint64_t to, const struct window *w, uint64_t at, uint64_t len,
+                            bool in_memfd)
+{
+    for (uint64_t end = at + len; at < end; at += len) {
+        long err;
+
+        len = min_of(sizeof(adopt.bounce), end - at);
+        err = read_bytes((uint64_t)adopt.bounce, w, at, len, in_memfd);
+        if (err)
+            return err;
+        for (uint64_t i = 0; i < len; i += adopt.page)
+            if (!is_zero(adopt.bounce + i, adopt.page))
+                memcpy((void *)(uintptr_t)(to + at + i), adopt.bounce + i, adopt.page);
+    }
+    return 0;
+}
+
 /* Copies the window to `to`, which is zeroed. */
 static long copy_window(uint64_t to, struct window *w, bool in_memfd)
 {
@@ -330,7 +354,7 @@ static long copy_window(uint64_t to, struct window *w, bool in_memfd)
         }
         if (at >= w->len)
             break;
-        err = read_bytes(to + at, w, at, end - at, in_memfd);
+        err = copy_used_pages(to, w, at, end - at, in_memfd);
         at = end;
     }
     return err;

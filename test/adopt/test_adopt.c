@@ -220,6 +220,37 @@ static void sparse_memory(void **state)
     munmap(p, len);
 }
 
+/* Bytes of [p, p + len) that have a page: adopt_untouched counts the others. */
+static uint64_t resident(const void *p, size_t len)
+{
+    return len - adopt_untouched((uintptr_t)p, (uintptr_t)p + len, len);
+}
+
+/* A large pool, with little of it in use: the other pages are allocated while they are registered,
+ * and no longer. A page of zeros that ends in another byte is in use. */
+static void unused_pages_are_freed(void **state)
+{
+    const size_t len = 4096 * KIB;
+    uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct adopt_lease l;
+
+    assert_true(p != MAP_FAILED);
+    madvise(p, len, MADV_NOHUGEPAGE);
+    p[0] = 1;
+    assert_int_equal(acquire(&l, p, len), CTL_MR_ADOPTED);
+    assert_int_equal(memfd_bytes(), len);
+    p[300 * KIB - 1] = 2;
+    p[len - 1] = 3;
+    adopt_release(&l);
+    assert_true(is_plain(p));
+    assert_int_equal(memfd_bytes(), 0);
+    assert_int_equal(resident(p, len), 3 * adopt.page);
+    assert_int_equal(p[0] + p[300 * KIB - 1] + p[len - 1], 6);
+    for (size_t i = 0; i < len; i += 512)
+        assert_int_equal(p[i], i ? 0 : 1);
+    unmap(p, len);
+}
+
 /* In the memfd, in a private view of it, and afterwards. */
 static void locked_memory_stays_locked(void **state)
 {
@@ -580,6 +611,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(other_memory_stays),
         cmocka_unit_test(read_only_memory),
         cmocka_unit_test(sparse_memory),
+        cmocka_unit_test(unused_pages_are_freed),
         cmocka_unit_test(locked_memory_stays_locked),
         cmocka_unit_test(all_memory_is_locked),
         cmocka_unit_test(huge_pages),
