@@ -15,7 +15,7 @@ PACKAGES_TEST="rdmacm-utils iperf3 qperf ncat socat netcat-traditional python3-p
 PACKAGES_FUZZ="clang libclang-rt-dev"
 # The programs of doc/programs.md, and what compiles those of test/programs.
 PACKAGES_PAGE="fio libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-mpi4py netpipe-openmpi hpcc
-    prometheus-node-exporter collectl dapl2-utils tgt libiscsi-bin libgloo-dev g++ curl libucx-dev
+    prometheus-node-exporter collectl dapl2-utils tgt libiscsi-bin ceph-mon ceph-osd libgloo-dev g++ curl libucx-dev
     qemu-system-x86"
 # What makes the folders with other distributions.
 PACKAGES_DISTRIBUTIONS="debootstrap git podman runc"

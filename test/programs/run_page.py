@@ -26,8 +26,8 @@ import uroce_kit as kit
 
 PAGE = os.path.join(ROOT, "doc", "programs.md")
 SECONDS = 100
-PROGRAMS, LEAST = 59, 54
-# What a command must not have, for a program that works without a setting. Two rows are about a choice of transport.
+PROGRAMS, LEAST = 60, 55
+# What a command must not have, for a program that works without a setting. These rows are about a choice of transport.
 SETTING = re.compile(r"UCX_|UROCE_|--mca|--device-name|--sys|LD_|\bFI_")
 CHOICES = {"iperf3 on rsockets", "Open MPI, libfabric", "Open MPI, pml ucx"}
 USER = 65532
@@ -91,7 +91,7 @@ class Commands:
                                 PATH=f"{os.path.dirname(build.uroce)}:{os.environ['PATH']}:/usr/sbin",
                                 OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         shutil.copy(os.path.join(ROOT, "README.md"), folder)
-        for name in ("fork_verbs.py", "iser.sh"):
+        for name in ("fork_verbs.py", "iser.sh", "ceph.sh"):
             shutil.copy(os.path.join(HERE, name), folder)
 
     def prepare(self, words):
