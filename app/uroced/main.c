@@ -153,11 +153,15 @@ static int start_env(struct daemon *d, const struct options *o, char **argv)
  * SIGXFSZ: a limit of the size of files (ulimit -f) is for memfds and captures, too. */
 static int open_signals(struct daemon *d)
 {
+    struct sigaction hang_up;
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    /* The end of its terminal, except under nohup. */
+    if (!sigaction(SIGHUP, NULL, &hang_up) && hang_up.sa_handler != SIG_IGN)
+        sigaddset(&set, SIGHUP);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     if (sigprocmask(SIG_BLOCK, &set, NULL))

@@ -270,6 +270,21 @@ def foreign_folder():
             os.kill(pid, signal.SIGTERM)
 
 
+def signals():
+    """Those that end the daemon in order: it removes its socket. A hang-up does not, where it was ignored (nohup)."""
+    for number, action, ends in ((signal.SIGTERM, "default", True), (signal.SIGINT, "default", True),
+                                 (signal.SIGHUP, "default", True), (signal.SIGHUP, "ignore", False)):
+        daemon = kit.Daemon(build, kit.scratch_folder(), prefix=("env", f"--{action}-signal={signal.Signals(number).name[3:]}"))
+        try:
+            daemon.process.send_signal(number)
+            if not ends:
+                daemon.show("devices")
+            elif daemon.process.wait(10) != 0 or os.path.exists(daemon.socket):
+                raise kit.Failure(f"{number!r}: status {daemon.process.returncode}, socket {os.path.exists(daemon.socket)}")
+        finally:
+            daemon.stop()
+
+
 def log_is_kept():
     """What a daemon wrote that crashed is there when the next one has started."""
     folder = kit.scratch_folder()
@@ -401,6 +416,7 @@ POINTS = (
     ("places of the private daemon", places_of_the_daemon),
     ("a folder of another user", foreign_folder),
     ("a program without variables", no_variables),
+    ("signals that end the daemon", signals),
     ("the log of a crashed daemon", log_is_kept),
     ("uroce show, every topic, as tables and JSON", show_topics),
     ("kill -9 of one program", killed_program),
