@@ -105,7 +105,8 @@ struct cma_mcast {
     uint32_t handle;
     uint32_t reported, acked; /* events, under the id's lock */
     bool send_only, attached;
-    bool left; /* a call leaves it, and is to free it */
+    /* A call leaves it, and is to free it; or its join has failed, and it ends with the id. */
+    bool left;
     union ibv_gid mgid;
 };
 

@@ -82,6 +82,21 @@ static void wait_and_free(struct cma_id *id, struct cma_mcast *mc)
     free(mc);
 }
 
+/* The daemon may have sent an event before it failed, or ended, and another thread may have it:
+ * then the group stays until the id ends, which waits for that event. */
+static void give_up(struct cma_id *id, struct cma_mcast *mc)
+{
+    bool told;
+
+    pthread_mutex_lock(&id->lock);
+    told = mc->left = mc->acked != mc->reported;
+    if (!told)
+        LIST_REMOVE(mc, next);
+    pthread_mutex_unlock(&id->lock);
+    if (!told)
+        free(mc);
+}
+
 static int ask_to_join(struct cma_id *id, const struct sockaddr *addr, uint32_t flags,
                        void *context)
 {
@@ -100,15 +115,11 @@ static int ask_to_join(struct cma_id *id, const struct sockaddr *addr, uint32_t 
     mc->cookie = m.cm_mcast.cookie = new_cookie();
     add(id, mc); /* its event may come before the reply */
     err = link_call(id->link, CTL_CM_JOIN, &m);
-    if (err) {
-        pthread_mutex_lock(&id->lock);
-        LIST_REMOVE(mc, next);
-        pthread_mutex_unlock(&id->lock);
-        free(mc);
-        return err;
-    }
-    mc->handle = m.cm_mcast.handle;
-    return 0;
+    if (err)
+        give_up(id, mc);
+    else
+        mc->handle = m.cm_mcast.handle;
+    return err;
 }
 
 /* Another thread may leave the group, or destroy the id, after the event. */

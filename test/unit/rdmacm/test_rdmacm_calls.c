@@ -163,6 +163,28 @@ static void test_leave_twice(void **state)
     assert_int_equal(fake_daemon_calls(CTL_CM_LEAVE, NULL), 1);
 }
 
+/* A join that fails when another thread has its event already: the event names the group. */
+static void test_join_fails(void **state)
+{
+    struct rdma_cm_event *event;
+    struct cma_mcast *first;
+    pthread_t thread;
+    void *failed;
+    int err;
+
+    fake_daemon_fail(CTL_CM_JOIN, -EIO);
+    thread = begin(CTL_CM_JOIN, join, RDMA_CM_EVENT_MULTICAST_JOIN);
+    event = next_event();
+    fake_daemon_reply();
+    pthread_join(thread, &failed);
+    first = LIST_FIRST(&to_id(id)->mcasts);
+    err = rdma_leave_multicast(id, (struct sockaddr *)&address) ? errno : 0;
+    rdma_ack_cm_event(event);
+    assert_non_null(failed);
+    assert_non_null(first);
+    assert_int_equal(err, EADDRNOTAVAIL);
+}
+
 /* The id ends after the call, which uses it to its end. */
 static void expect_end(enum ctl_type type, void *(*call)(void *), uint32_t type_of_event)
 {
@@ -257,8 +279,9 @@ static void test_qp_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH(test_address),    WITH(test_route),        WITH(test_leave),   WITH(test_leave_twice),
-        WITH(test_error_ends), WITH(test_request_ends), WITH(test_qp_ends),
+        WITH(test_address),      WITH(test_route),      WITH(test_leave),
+        WITH(test_leave_twice),  WITH(test_join_fails), WITH(test_error_ends),
+        WITH(test_request_ends), WITH(test_qp_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
