@@ -144,8 +144,11 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 {
     uint32_t flags = RDMA_MC_JOIN_FLAG_FULLMEMBER;
 
-    if (!attr || attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED ||
-        !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS))
+    if (!attr)
+        return cma_result(-EINVAL);
+    if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED) /* of a later version of the API */
+        return cma_result(-EOPNOTSUPP);
+    if (!(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS))
         return cma_result(-EINVAL);
     if (attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS)
         flags = attr->join_flags;

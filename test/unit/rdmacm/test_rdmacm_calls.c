@@ -185,6 +185,31 @@ static void test_join_fails(void **state)
     assert_int_equal(err, EADDRNOTAVAIL);
 }
 
+/* What is unknown is of a later version of the API; what is wrong is not. */
+static void test_join_by_attributes(void **state)
+{
+    struct rdma_cm_join_mc_attr_ex attr = {.addr = (struct sockaddr *)&address};
+    static const struct {
+        uint32_t mask, flags;
+        int err;
+    } wrong[] = {
+        {RDMA_CM_JOIN_MC_ATTR_RESERVED | RDMA_CM_JOIN_MC_ATTR_ADDRESS, 0, EOPNOTSUPP},
+        {RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS, 0, EINVAL},
+        {RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS, RDMA_MC_JOIN_FLAG_RESERVED,
+         EINVAL},
+    };
+
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        attr.comp_mask = wrong[i].mask;
+        attr.join_flags = wrong[i].flags;
+        assert_int_equal(rdma_join_multicast_ex(id, &attr, NULL), -1);
+        assert_int_equal(errno, wrong[i].err);
+    }
+    attr.join_flags = RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+    assert_int_equal(rdma_join_multicast_ex(id, &attr, NULL), 0);
+    assert_int_equal(rdma_leave_multicast(id, attr.addr), 0);
+}
+
 /* The id ends after the call, which uses it to its end. */
 static void expect_end(enum ctl_type type, void *(*call)(void *), uint32_t type_of_event)
 {
@@ -279,9 +304,9 @@ static void test_qp_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH(test_address),      WITH(test_route),      WITH(test_leave),
-        WITH(test_leave_twice),  WITH(test_join_fails), WITH(test_error_ends),
-        WITH(test_request_ends), WITH(test_qp_ends),
+        WITH(test_address),     WITH(test_route),        WITH(test_leave),
+        WITH(test_leave_twice), WITH(test_join_fails),   WITH(test_join_by_attributes),
+        WITH(test_error_ends),  WITH(test_request_ends), WITH(test_qp_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
