@@ -70,6 +70,40 @@ static void close_sock(struct cma_channel *ch)
     pthread_setcancelstate(cancel, NULL);
 }
 
+/* ---- events that wait ---- */
+
+/* Of a request the listener owns what is known: its cookie. */
+static uint64_t owner_of(const struct ctl_cm_told *told)
+{
+    return told->event.type == RDMA_CM_EVENT_CONNECT_REQUEST ? told->event.cookie : told->serial;
+}
+
+void channel_add_arrival(struct cma_channel *ch, struct cma_arrival *a)
+{
+    TAILQ_INSERT_TAIL(&ch->arrived, a, next);
+    LIST_INSERT_HEAD(&ch->arrived_of[owner_of(&a->told) % CHANNEL_OWNERS], a, of_owner);
+}
+
+void channel_remove_arrival(struct cma_channel *ch, struct cma_arrival *a)
+{
+    TAILQ_REMOVE(&ch->arrived, a, next);
+    LIST_REMOVE(a, of_owner);
+}
+
+static void list(struct cma_channel *ch, struct cma_event *ev)
+{
+    TAILQ_INSERT_TAIL(&ch->local, ev, next);
+    LIST_INSERT_HEAD(&ch->local_of[ev->owner->entry.serial % CHANNEL_OWNERS], ev, of_owner);
+}
+
+static void unlist(struct cma_channel *ch, struct cma_event *ev)
+{
+    TAILQ_REMOVE(&ch->local, ev, next);
+    LIST_REMOVE(ev, of_owner);
+}
+
+/* ---- making and ending ---- */
+
 void channel_free(struct cma_channel *ch)
 {
     pthread_mutex_destroy(&ch->lock);
@@ -83,13 +117,23 @@ void channel_close_fd(int *fd)
     *fd = -1;
 }
 
-static void free_arrivals(struct cma_arrivals *a)
+static void free_arrivals(struct cma_channel *ch)
 {
-    struct cma_arrival *it;
+    struct cma_arrival *a;
 
-    while ((it = TAILQ_FIRST(a))) {
-        TAILQ_REMOVE(a, it, next);
-        free(it);
+    while ((a = TAILQ_FIRST(&ch->arrived))) {
+        channel_remove_arrival(ch, a);
+        free(a);
+    }
+}
+
+static void free_local(struct cma_channel *ch)
+{
+    struct cma_event *ev;
+
+    while ((ev = TAILQ_FIRST(&ch->local))) {
+        unlist(ch, ev);
+        free(ev);
     }
 }
 
@@ -167,7 +211,6 @@ void channel_destroy(struct cma_channel *ch)
 {
     struct cma_link *link = ch->link;
     uint32_t handle = ch->handle;
-    struct cma_event *ev;
     bool attached;
     int cancel;
 
@@ -179,11 +222,8 @@ void channel_destroy(struct cma_channel *ch)
     channel_close_fd(&ch->local_fd);
     if (!ch->waiting)
         channel_close_fd(&ch->base.fd);
-    while ((ev = TAILQ_FIRST(&ch->local))) {
-        TAILQ_REMOVE(&ch->local, ev, next);
-        free(ev);
-    }
-    free_arrivals(&ch->arrived);
+    free_local(ch);
+    free_arrivals(ch);
     ch->link = NULL;
     ch->closed = ch->kept = true;
     pthread_mutex_unlock(&ch->lock);
@@ -234,13 +274,13 @@ static void post_locked(struct cma_channel *ch, struct cma_event *ev)
 {
     bool had = channel_has_local(ch);
 
-    TAILQ_INSERT_TAIL(&ch->local, ev, next);
+    list(ch, ev);
     channel_show_local(ch, had);
 }
 
 static void remove_locked(struct cma_channel *ch, struct cma_event *ev)
 {
-    TAILQ_REMOVE(&ch->local, ev, next);
+    unlist(ch, ev);
     channel_show_local(ch, true);
 }
 
@@ -273,12 +313,12 @@ void channel_move(struct cma_channel *from, struct cma_id *id, struct cma_channe
     struct cma_event *ev, *next;
 
     pthread_mutex_lock(&from->lock);
-    for (ev = TAILQ_FIRST(&from->local); ev; ev = next) {
-        next = TAILQ_NEXT(ev, next);
+    for (ev = LIST_FIRST(&from->local_of[id->entry.serial % CHANNEL_OWNERS]); ev; ev = next) {
+        next = LIST_NEXT(ev, of_owner);
         if (ev->owner != id)
             continue;
         remove_locked(from, ev);
-        TAILQ_INSERT_TAIL(&moved, ev, next);
+        TAILQ_INSERT_HEAD(&moved, ev, next); /* the newest is the first in its list */
     }
     pthread_mutex_unlock(&from->lock);
     while ((ev = TAILQ_FIRST(&moved))) {

@@ -12,6 +12,9 @@ bool channel_is_read(const struct cma_channel *ch);
 bool channel_has_local(const struct cma_channel *ch);
 /* The eventfd says whether there is one; had: whether there was one before. */
 void channel_show_local(struct cma_channel *ch, bool had);
+/* Puts an event of the daemon behind the other arrivals, or takes it out. */
+void channel_add_arrival(struct cma_channel *ch, struct cma_arrival *a);
+void channel_remove_arrival(struct cma_channel *ch, struct cma_arrival *a);
 /* The daemon is gone: each id of the channel gets its last event, once. */
 void channel_lose(struct cma_channel *ch);
 /* Closes it unless it is -1, which it then is. */

@@ -54,7 +54,7 @@ static int take_told(struct cma_channel *ch, struct ctl_cm_told *told)
     if (!a)
         return read_told(ch, told);
     *told = a->told;
-    TAILQ_REMOVE(&ch->arrived, a, next);
+    channel_remove_arrival(ch, a);
     free(a);
     return 1;
 }
@@ -166,29 +166,41 @@ static void read_all(struct cma_channel *ch)
     struct cma_arrival *a;
 
     while ((a = malloc(sizeof(*a))) && read_told(ch, &a->told) == 1)
-        TAILQ_INSERT_TAIL(&ch->arrived, a, next);
+        channel_add_arrival(ch, a);
     free(a);
 }
 
-static void extract_locked(struct cma_channel *ch,
+/* Those of one list, whose newest is the first. */
+static void extract_of(struct cma_channel *ch, uint64_t owner,
+                       bool (*match)(const void *arg, const struct ctl_cm_told *told),
+                       const void *arg, struct cma_arrivals *out)
+{
+    struct cma_arrival *a, *next;
+
+    for (a = LIST_FIRST(&ch->arrived_of[owner % CHANNEL_OWNERS]); a; a = next) {
+        next = LIST_NEXT(a, of_owner);
+        if (!match(arg, &a->told))
+            continue;
+        channel_remove_arrival(ch, a);
+        TAILQ_INSERT_HEAD(out, a, next);
+    }
+}
+
+static void extract_locked(struct cma_channel *ch, const struct cma_entry *owner,
                            bool (*match)(const void *arg, const struct ctl_cm_told *told),
                            const void *arg, struct cma_arrivals *out)
 {
     bool had = channel_has_local(ch);
-    struct cma_arrival *a, *next;
 
     read_all(ch);
-    for (a = TAILQ_FIRST(&ch->arrived); a; a = next) {
-        next = TAILQ_NEXT(a, next);
-        if (!match(arg, &a->told))
-            continue;
-        TAILQ_REMOVE(&ch->arrived, a, next);
-        TAILQ_INSERT_TAIL(out, a, next);
-    }
+    extract_of(ch, owner->serial, match, arg, out);
+    if (owner->cookie)
+        extract_of(ch, owner->cookie, match, arg, out); /* requests */
     channel_show_local(ch, had);
 }
 
 void channel_extract(struct cma_channel *ch, const struct cma_link *link,
+                     const struct cma_entry *owner,
                      bool (*match)(const void *arg, const struct ctl_cm_told *told),
                      const void *arg, struct cma_arrivals *out)
 {
@@ -197,18 +209,22 @@ void channel_extract(struct cma_channel *ch, const struct cma_link *link,
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&ch->lock);
     if (ch->link == link && !ch->closed)
-        extract_locked(ch, match, arg, out);
+        extract_locked(ch, owner, match, arg, out);
     pthread_mutex_unlock(&ch->lock);
     pthread_setcancelstate(cancel, NULL);
 }
 
 void channel_give(struct cma_channel *ch, struct cma_arrivals *from)
 {
+    struct cma_arrival *a;
     bool had;
 
     pthread_mutex_lock(&ch->lock);
     had = channel_has_local(ch);
-    TAILQ_CONCAT(&ch->arrived, from, next);
+    while ((a = TAILQ_FIRST(from))) {
+        TAILQ_REMOVE(from, a, next);
+        channel_add_arrival(ch, a);
+    }
     channel_show_local(ch, had);
     pthread_mutex_unlock(&ch->lock);
 }

@@ -61,12 +61,14 @@ struct cma_event {
     struct cma_id *owner; /* whose destruction waits for it: of requests the listener */
     struct cma_mcast *mcast;
     TAILQ_ENTRY(cma_event) next; /* of local ones */
+    LIST_ENTRY(cma_event) of_owner;
     uint8_t private_data[CTL_CM_PRIVATE_MAX];
 };
 
 /* An event of the daemon that was taken out of a channel's socket before its turn. */
 struct cma_arrival {
     TAILQ_ENTRY(cma_arrival) next;
+    LIST_ENTRY(cma_arrival) of_owner;
     struct ctl_cm_told told;
 };
 
@@ -74,6 +76,8 @@ TAILQ_HEAD(cma_arrivals, cma_arrival);
 
 /* Events that are read in a system call. */
 #define CHANNEL_BATCH 8
+/* Lists by owner: an id that ends looks through one of them, not through what all ids have. */
+#define CHANNEL_OWNERS 256u
 
 /*
  * What a program polls is an epoll descriptor with the daemon's socket and an eventfd, which is
@@ -90,7 +94,9 @@ struct cma_channel {
     bool closed;      /* the program has destroyed it */
     bool kept;        /* and its structure is still kept: who waits last does not free it */
     TAILQ_HEAD(cma_events, cma_event) local;
-    struct cma_arrivals arrived; /* before those that were read */
+    struct cma_arrivals arrived;                         /* before those that were read */
+    LIST_HEAD(, cma_event) local_of[CHANNEL_OWNERS];     /* by the owner's serial number */
+    LIST_HEAD(, cma_arrival) arrived_of[CHANNEL_OWNERS]; /* also by the listener's cookie */
     /* Bytes from the socket, and those of whole events that were taken. */
     unsigned have, taken;
     uint8_t bytes[CHANNEL_BATCH * sizeof(struct ctl_cm_told)];
@@ -229,8 +235,9 @@ void channel_move(struct cma_channel *from, struct cma_id *id, struct cma_channe
  * the thread's state, says so. */
 int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link,
                  struct ctl_cm_told *told);
-/* Takes out the unread events of the daemon that match. */
+/* Takes out the unread events of the daemon that belong to the id of this entry and match. */
 void channel_extract(struct cma_channel *ch, const struct cma_link *link,
+                     const struct cma_entry *owner,
                      bool (*match)(const void *arg, const struct ctl_cm_told *told),
                      const void *arg, struct cma_arrivals *out);
 /* They are the next ones of this channel. */

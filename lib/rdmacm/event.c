@@ -199,7 +199,7 @@ void event_drop_all(struct cma_id *id)
     struct cma_arrivals out = TAILQ_HEAD_INITIALIZER(out);
     struct cma_arrival *a;
 
-    channel_extract(to_channel(id->base.channel), id->link, is_owned, id, &out);
+    channel_extract(to_channel(id->base.channel), id->link, &id->entry, is_owned, id, &out);
     while ((a = TAILQ_FIRST(&out))) {
         TAILQ_REMOVE(&out, a, next);
         if (a->told.event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -221,7 +221,7 @@ void event_drop_join(struct cma_id *id, uint64_t cookie, uint32_t sent)
 
     if (sent == event_got(id))
         return;
-    channel_extract(to_channel(id->base.channel), id->link, is_of_join, &cookie, &out);
+    channel_extract(to_channel(id->base.channel), id->link, &id->entry, is_of_join, &cookie, &out);
     while ((a = TAILQ_FIRST(&out))) {
         TAILQ_REMOVE(&out, a, next);
         free(a);
@@ -235,7 +235,7 @@ void event_move(struct cma_id *id, struct cma_channel *from, struct cma_channel 
 
     if (sent == event_got(id))
         return;
-    channel_extract(from, id->link, is_owned, id, &out);
+    channel_extract(from, id->link, &id->entry, is_owned, id, &out);
     channel_give(to, &out);
 }
 
