@@ -355,7 +355,8 @@ void channel_lose(struct cma_channel *ch)
     if (ch->sock < 0)
         return;
     close_sock(ch);
-    ch->have = ch->taken = 0;
+    ch->have = ch->taken = 0; /* what it has said is not for the next daemon */
+    free_arrivals(ch);
     channel_show_local(ch, had);
     pthread_mutex_lock(&ch->link->lock);
     cma_table_each(&ch->link->ids, post_removal, ch);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Events that the library has read, and the program has not. */
 #include <fcntl.h>
+#include <poll.h>
 
 #include "cma.h"
 #include "fake_daemon.h"
@@ -93,6 +94,33 @@ static void test_order(void **state)
     rdma_destroy_event_channel(other);
 }
 
+/* What the daemon that is gone had said is not answered to the next one, whose handles are the same
+ * numbers. */
+static void test_next_daemon(void **state)
+{
+    struct rdma_cm_id *other, *fresh[3];
+    struct rdma_cm_event *event;
+    uint32_t request;
+
+    assert_int_equal(rdma_create_id(channel, &other, NULL, RDMA_PS_TCP), 0);
+    request = give(id, RDMA_CM_EVENT_CONNECT_REQUEST);
+    give(other, RDMA_CM_EVENT_UNREACHABLE);
+    assert_int_equal(rdma_destroy_id(other), 0); /* reads all events, for its own */
+    fake_daemon_restart();
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(rdma_create_id(channel, &fresh[i], NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(handle_of(fresh[2]), request);
+    assert_int_equal(rdma_get_cm_event(channel, &event), 0);
+    assert_int_equal(event->event, RDMA_CM_EVENT_DEVICE_REMOVAL);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    assert_int_equal(rdma_get_cm_event(channel, &event), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(poll(&(struct pollfd){.fd = channel->fd, .events = POLLIN}, 1, 0), 0);
+    assert_int_equal(fake_daemon_ids(), 3);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(rdma_destroy_id(fresh[i]), 0);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -100,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(test_end_looks_at_its_own),
         WITH(test_order),
+        WITH(test_next_daemon),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
