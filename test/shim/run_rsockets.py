@@ -134,14 +134,26 @@ def own_tests(daemon, program):
         raise kit.Failure(f"{bad[0][0]}:\n" + "\n".join(bad[0][1]))
 
 
-def without_memory(daemon, program):
-    """The queue pair of the first raccept, which is the second one after its peer's, finds no memory."""
+def with_fault(daemon, rule, program):
+    """While there is a rule, which has acted once in the end."""
     fault = [daemon.build.uroce, "fault", "--socket", daemon.socket]
-    subprocess.run([*fault, "add", *"fail create_qp ENOMEM nth 2 count 1".split()], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*fault, "add", *rule.split()], check=True, stdout=subprocess.DEVNULL)
     try:
         own_tests(daemon, program)
+        acted = [row["acted"] for row in daemon.show("faults")]
+        if acted != [1]:
+            raise kit.Failure(f"the rule has acted {acted} times")
     finally:
         subprocess.run([*fault, "remove", "all"], check=True, stdout=subprocess.DEVNULL)
+
+
+def without_memory(daemon, program):
+    """The queue pair of the first raccept, which is the second one after its peer's, finds no memory."""
+    with_fault(daemon, "fail create_qp ENOMEM nth 2 count 1", program)
+
+
+def lost_datagram(daemon, program):
+    with_fault(daemon, "complete loc_qp_op_err operation send nth 50 count 1", program)
 
 
 def left_over(daemon):
@@ -164,6 +176,7 @@ def main():
     tests = {os.path.basename(test): test for test in arguments.tests}
     own = [(name, lambda test=test: own_tests(daemon, test)) for name, test in tests.items()]
     own.append(("test_rsocket_limit, without memory", lambda: without_memory(daemon, tests["test_rsocket_limit"])))
+    own.append(("test_rsocket_lost, a datagram that fails", lambda: lost_datagram(daemon, tests["test_rsocket_lost"])))
     own.append(("test_rsocket_end, without an RTU",
                 lambda: without_confirmation(build, folder, tests["test_rsocket_end"])))
     points = own + points + [

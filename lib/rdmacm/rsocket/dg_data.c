@@ -150,8 +150,11 @@ void dg_process(struct rsocket *rs, bool cm)
     struct dg_qp *first = d->qps;
     int error = rs->error;
 
-    for (struct dg_qp *qp = d->qps; qp; qp = qp->next)
+    for (struct dg_qp *qp = d->qps; qp; qp = qp->next) {
         dg_qp_poll(d, qp);
+        if (qp->stopped)
+            dg_qp_go_on(qp);
+    }
     if (cm || !d->qps || ++d->idle % LOOK_CALLS == 0) {
         take_udp(d);
         if (cm || d->resolving || d->ended) /* who sleeps has the channel's descriptor */

@@ -171,6 +171,14 @@ void dg_qp_repost(struct dg_qp *qp, uint32_t slot)
     (void)!ibv_post_recv(qp->id->qp, &wr, &bad); /* fails at the end of the device alone */
 }
 
+void dg_qp_go_on(struct dg_qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE};
+
+    qp->stopped = false;
+    (void)!ibv_modify_qp(qp->id->qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE);
+}
+
 int dg_qp_send(struct dg_peer *peer, const struct iovec *iov, size_t size)
 {
     struct dg_qp *qp = peer->qp;
@@ -237,10 +245,15 @@ void dg_qp_poll(struct dgram *d, struct dg_qp *qp)
         n = ibv_poll_cq(qp->cq, BATCH, wc);
         now = n > 0 ? rs_now_ns() : 0;
         for (int i = 0; i < n; i++) {
-            if (!(wc[i].wr_id & IS_RECV))
-                qp->free[qp->free_slots++] = (uint32_t)wc[i].wr_id;
-            else if (wc[i].status == IBV_WC_SUCCESS)
-                receive(d, qp, &wc[i], now);
+            bool good = wc[i].status == IBV_WC_SUCCESS;
+
+            if (wc[i].wr_id & IS_RECV) {
+                if (good)
+                    receive(d, qp, &wc[i], now);
+                continue;
+            }
+            qp->free[qp->free_slots++] = (uint32_t)wc[i].wr_id;
+            qp->stopped |= !good;
         }
     } while (n == BATCH);
     if (n < 0 && !d->rs.error)

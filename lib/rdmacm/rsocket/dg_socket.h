@@ -48,6 +48,7 @@ struct dg_qp {
     struct dg_message *messages; /* one for each receive slot */
     uint32_t max;                /* bytes of a message, by the MTU */
     bool armed;
+    bool stopped; /* a send has failed, and those behind it fail, too: it is in SQE */
 };
 
 struct dg_peer {
@@ -91,6 +92,8 @@ int dg_qp_get(struct dgram *d, const struct sockaddr_storage *local, struct dg_q
 void dg_qp_destroy(struct dg_qp *qp);
 void dg_qp_poll(struct dgram *d, struct dg_qp *qp);
 int dg_qp_arm(struct dg_qp *qp);
+/* After a failed send: what is sent from now on goes. Asks the daemon. */
+void dg_qp_go_on(struct dg_qp *qp);
 /* Sends a message with its header; there is a free slot. */
 int dg_qp_send(struct dg_peer *peer, const struct iovec *iov, size_t size);
 /* Gives a received message's slot back. */
