@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -401,6 +402,37 @@ static void test_poll_mixed(void **state)
     close(pipes[0]);
     close(pipes[1]);
     close_pair(&p);
+}
+
+/* As with select(2), sets that are longer than an fd_set, for descriptors beyond it. */
+static void test_select_beyond(void **state)
+{
+    enum { BEYOND = 2 * FD_SETSIZE + 5 };
+    struct rlimit before, more;
+    struct timeval none = {0};
+    fd_set set[4] = {0};
+    int pipes[2];
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    more = (struct rlimit){before.rlim_max < 4 * FD_SETSIZE ? before.rlim_max : 4 * FD_SETSIZE,
+                           before.rlim_max};
+    if (more.rlim_cur <= BEYOND)
+        skip();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &more), 0);
+    assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(dup2(pipes[0], BEYOND), BEYOND);
+    FD_SET(BEYOND % FD_SETSIZE, &set[BEYOND / FD_SETSIZE]);
+    assert_int_equal(rselect(BEYOND + 1, set, NULL, NULL, &none), 0);
+    assert_false(FD_ISSET(BEYOND % FD_SETSIZE, &set[BEYOND / FD_SETSIZE]));
+    FD_SET(BEYOND % FD_SETSIZE, &set[BEYOND / FD_SETSIZE]);
+    assert_int_equal(write(pipes[1], "p", 1), 1);
+    assert_int_equal(rselect(BEYOND + 1, set, NULL, NULL, NULL), 1);
+    assert_true(FD_ISSET(BEYOND % FD_SETSIZE, &set[BEYOND / FD_SETSIZE]));
+    fails_with(rselect(-1, NULL, NULL, NULL, &none), EINVAL);
+    close(BEYOND);
+    close(pipes[0]);
+    close(pipes[1]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 static void *late_send(void *arg)
@@ -920,6 +952,7 @@ int main(void)
         cmocka_unit_test(test_close_keeps_bytes),
         cmocka_unit_test(test_shutdown_wakes),
         cmocka_unit_test(test_poll_mixed),
+        cmocka_unit_test(test_select_beyond),
         cmocka_unit_test(test_epoll),
         cmocka_unit_test(test_epoll_changes),
         cmocka_unit_test(test_epoll_closed),

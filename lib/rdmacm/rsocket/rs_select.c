@@ -2,6 +2,8 @@
 /* rselect: sets of descriptors as an array for rpoll, and back. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "common.h"
 #include "rs_select.h"
@@ -9,10 +11,46 @@
 
 #define US_PER_MS 1000
 
+/* ---- sets: as select(2) programs may have longer ones than an fd_set ---- */
+
+static fd_mask *word_of(int fd, const fd_set *set)
+{
+    return (fd_mask *)(uintptr_t)set + fd / NFDBITS;
+}
+
+static fd_mask bit_of(int fd)
+{
+    return (fd_mask)(1UL << fd % NFDBITS);
+}
+
 static bool in(int fd, const fd_set *set)
 {
-    return set && FD_ISSET(fd, set);
+    return set && *word_of(fd, set) & bit_of(fd);
 }
+
+static void put(int fd, fd_set *set)
+{
+    *word_of(fd, set) |= bit_of(fd);
+}
+
+static void clear(int n, fd_set *set)
+{
+    if (set)
+        memset(set, 0, (size_t)(n + NFDBITS - 1) / NFDBITS * sizeof(fd_mask));
+}
+
+/* No process has descriptors beyond; as the kernel does, they are not looked at. */
+static int bound(int n)
+{
+    struct rlimit limit;
+    rlim_t most = FD_SETSIZE;
+
+    if (!getrlimit(RLIMIT_NOFILE, &limit))
+        most = max_of(most, limit.rlim_cur);
+    return (int)min_of((rlim_t)n, most);
+}
+
+/* ---- and arrays for rpoll ---- */
 
 static nfds_t to_array(struct pollfd *fds, int n, const fd_set *r, const fd_set *w, const fd_set *e)
 {
@@ -57,25 +95,19 @@ static int from_array(const struct pollfd *fds, nfds_t n, fd_set *r, fd_set *w, 
         const struct pollfd *p = &fds[i];
 
         if (is_readable(p)) {
-            FD_SET(p->fd, r);
+            put(p->fd, r);
             count++;
         }
         if (is_writable(p)) {
-            FD_SET(p->fd, w);
+            put(p->fd, w);
             count++;
         }
         if (is_exceptional(p)) {
-            FD_SET(p->fd, e);
+            put(p->fd, e);
             count++;
         }
     }
     return count;
-}
-
-static void clear(fd_set *set)
-{
-    if (set)
-        FD_ZERO(set);
 }
 
 /* The longest time is that of rpoll. */
@@ -119,25 +151,35 @@ static int poll_for(struct pollfd *fds, nfds_t n, int timeout_ms)
     }
 }
 
+/* A thread that is cancelled leaves nothing behind. */
+static int poll_with(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    int found;
+
+    pthread_cleanup_push(free, fds);
+    found = poll_for(fds, n, timeout_ms);
+    pthread_cleanup_pop(0);
+    return found;
+}
+
 int rs_select(int n, fd_set *r, fd_set *w, fd_set *e, const struct timeval *timeout)
 {
     struct pollfd *fds;
     nfds_t count;
     int found;
 
-    if (n < 0 || n > FD_SETSIZE || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
+    if (n < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
         return -EINVAL;
+    n = bound(n);
     fds = calloc((size_t)n + 1, sizeof(*fds));
     if (!fds)
         return -ENOMEM;
     count = to_array(fds, n, r, w, e);
-    pthread_cleanup_push(free, fds);
-    found = poll_for(fds, count, milliseconds(timeout));
-    pthread_cleanup_pop(0);
+    found = poll_with(fds, count, milliseconds(timeout));
     if (found >= 0) {
-        clear(r);
-        clear(w);
-        clear(e);
+        clear(n, r);
+        clear(n, w);
+        clear(n, e);
         found = from_array(fds, count, r, w, e);
     }
     free(fds);
