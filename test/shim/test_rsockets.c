@@ -445,7 +445,7 @@ static void *late_send(void *arg)
 static void test_epoll(void **state)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = 77}, got[4];
-    int set = repoll_create(EPOLL_CLOEXEC);
+    int set = repoll_create(EPOLL_CLOEXEC), other = repoll_create(0);
     pthread_t thread;
     struct pair p;
     char byte;
@@ -456,6 +456,9 @@ static void test_epoll(void **state)
     fails_with(repoll_ctl(set, EPOLL_CTL_ADD, p.b, &e), EEXIST);
     fails_with(repoll_ctl(set, EPOLL_CTL_DEL, p.a, NULL), ENOENT);
     fails_with(repoll_ctl(p.a, EPOLL_CTL_ADD, p.b, &e), EINVAL);
+    fails_with(repoll_ctl(set, EPOLL_CTL_ADD, set, &e), EINVAL);
+    fails_with(repoll_ctl(set, EPOLL_CTL_ADD, other, &e), EPERM);
+    assert_int_equal(rclose(other), 0);
     fails_with(repoll_wait(set, got, 0, 0), EINVAL);
     assert_int_equal(repoll_wait(set, got, 4, 20), 0);
     pthread_create(&thread, NULL, late_send, &p.a);

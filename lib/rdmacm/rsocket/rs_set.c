@@ -142,6 +142,16 @@ static int add(struct rs_set *s, int fd, const struct epoll_event *event)
 
 /* ---- changes ---- */
 
+/* A set has no descriptor that shows what its rows have: another set could wait for it for ever. */
+static bool is_set(int fd)
+{
+    struct rs_set *s = get(fd);
+
+    if (s)
+        rs_object_put(&s->object);
+    return s;
+}
+
 static int change(struct rs_set *s, int op, int fd, const struct epoll_event *event)
 {
     struct row *row = find(s, fd);
@@ -178,6 +188,8 @@ int rs_set_ctl(int set, int op, int fd, const struct epoll_event *event)
         return fcntl(set, F_GETFD) < 0 ? -EBADF : -EINVAL;
     if (set == fd)
         err = -EINVAL;
+    else if (op == EPOLL_CTL_ADD && is_set(fd))
+        err = -EPERM;
     else if (fcntl(fd, F_GETFD) < 0)
         err = -EBADF;
     else if (!event && op != EPOLL_CTL_DEL)
