@@ -13,6 +13,14 @@
 
 /* ---- the table ---- */
 
+/* A link-local address is one of its link; a program whose socket is bound to one need not say so.
+ * Of other addresses the scope ID, which programs leave as it was, says nothing. */
+static bool same_link(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b)
+{
+    return !IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr) || !a->sin6_scope_id || !b->sin6_scope_id ||
+           a->sin6_scope_id == b->sin6_scope_id;
+}
+
 bool dg_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
     const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
@@ -22,7 +30,7 @@ bool dg_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storag
         return false;
     if (a->ss_family == AF_INET)
         return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
-    return !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr));
+    return !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) && same_link(a6, b6);
 }
 
 static unsigned bucket_of(const struct sockaddr_storage *addr)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dg_socket.h"
 #include "rs_config.h"
 #include "rs_flow.h"
 #include "rs_ring.h"
@@ -357,6 +358,32 @@ static void test_config(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* ---- addresses of peers ---- */
+
+static struct sockaddr_storage six(const char *text, uint16_t number, uint32_t scope)
+{
+    struct sockaddr_in6 in = {
+        .sin6_family = AF_INET6, .sin6_port = htons(number), .sin6_scope_id = scope};
+    struct sockaddr_storage out = {0};
+
+    assert_int_equal(inet_pton(AF_INET6, text, &in.sin6_addr), 1);
+    memcpy(&out, &in, sizeof(in));
+    return out;
+}
+
+/* A link-local address is another peer's at each interface. */
+static void test_scope(void **state)
+{
+    const struct sockaddr_storage at1 = six("fe80::1", 7, 1), at2 = six("fe80::1", 7, 2);
+    const struct sockaddr_storage bound = six("fe80::1", 7, 0);
+    const struct sockaddr_storage far = six("fd00::1", 7, 1), again = six("fd00::1", 7, 2);
+
+    assert_true(dg_same_addr(&at1, &at1));
+    assert_false(dg_same_addr(&at1, &at2));
+    assert_true(dg_same_addr(&at1, &bound) && dg_same_addr(&bound, &at2));
+    assert_true(dg_same_addr(&far, &again));
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -366,7 +393,7 @@ int main(void)
         cmocka_unit_test(test_ud_header),       cmocka_unit_test(test_credits),
         cmocka_unit_test(test_credits_end),     cmocka_unit_test(test_recv_ring),
         cmocka_unit_test(test_recv_ring_liar),  cmocka_unit_test(test_send_ring),
-        cmocka_unit_test(test_config),
+        cmocka_unit_test(test_config),          cmocka_unit_test(test_scope),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
