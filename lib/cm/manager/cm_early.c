@@ -11,12 +11,16 @@
 
 #define WAIT (100 * NS_PER_MS)
 
+/* The same address in another VLAN, or at another port, is another peer. */
 static bool is_kept(const struct cm *cm, const struct cm_path *way, const uint8_t *mad)
 {
-    for (unsigned i = 0; i < cm->early_count; i++)
-        if (gid_eq(&cm->early[i].way.dgid, &way->dgid) &&
-            !memcmp(cm->early[i].mad, mad, sizeof(cm->early[i].mad)))
+    for (unsigned i = 0; i < cm->early_count; i++) {
+        const struct cm_early *e = &cm->early[i];
+
+        if (gid_eq(&e->way.dgid, &way->dgid) && e->way.vlan == way->vlan &&
+            e->way.port == way->port && !memcmp(e->mad, mad, sizeof(e->mad)))
             return true;
+    }
     return false;
 }
 

@@ -107,6 +107,26 @@ static void test_many_before_the_listener(void **state)
     cm_kit_free(k);
 }
 
+/* A copy is one of the same peer: another VLAN has peers of its own. */
+static void test_another_vlan(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *id = bind_only(k, IP_CM_PS_TCP, NULL);
+    struct cm_path way = cm_kit_path(k, 1, 0);
+    uint8_t mad[MAD_LEN];
+
+    cm_kit_req(k, PORT, mad);
+    for (unsigned i = 0; i < 4; i++) {
+        way.vlan = i % 2 ? 7 : VLAN_NONE;
+        cm_rx(k->node[1].cm, &way, mad, sizeof(mad), k->now);
+    }
+    assert_int_equal(cm_counters(k->node[1].cm)->ignored, 2);
+    assert_int_equal(cm_listen(id, 0), 0);
+    cm_kit_run(k, 0);
+    assert_int_equal(cm_kit_count(k, 1, CM_EVENT_CONNECT_REQUEST), 2);
+    cm_kit_free(k);
+}
+
 /* The same of datagrams. */
 static void test_datagram_before_the_listener(void **state)
 {
@@ -130,6 +150,7 @@ int main(void)
         cmocka_unit_test(test_before_the_listener),
         cmocka_unit_test(test_no_listener_comes),
         cmocka_unit_test(test_many_before_the_listener),
+        cmocka_unit_test(test_another_vlan),
         cmocka_unit_test(test_datagram_before_the_listener),
     };
 
