@@ -60,20 +60,22 @@ static struct cq_shared *nothing(void)
 /*
  * Exchanges the reader. Others may still look: threads that are about to sleep look at all queues,
  * and one that has an event of this queue may poll and arm until it has acknowledged the event. The
- * lock is only tried: the calling thread may have it, from ibv_start_poll.
+ * calling thread may have the lock, from ibv_start_poll.
  */
 static void exchange_reader(struct client_cq *cq, struct cq_reader *reader)
 {
-    bool locked = !cq->single_threaded && spin_trylock(&cq->lock);
+    bool has_lock = atomic_load_explicit(&cq->reading, memory_order_relaxed) == &client_idle;
     struct cq_reader had;
 
+    if (!has_lock)
+        client_cq_lock(cq);
     spin_lock(&cq->place);
     had = cq->reader;
     cq->reader = *reader;
     *reader = had;
     spin_unlock(&cq->place);
-    if (locked)
-        spin_unlock(&cq->lock);
+    if (!has_lock)
+        client_cq_unlock(cq);
 }
 
 bool client_cq_is_leaving(const struct client_cq *cq)

@@ -17,6 +17,9 @@ struct client_cq {
     struct spin lock;
     /* Taken after lock: holds the reader's segment, for those that look at it without lock. */
     struct spin place;
+    /* &client_idle of the thread that has the lock from ibv_start_poll to ibv_end_poll, which may
+     * destroy the queue there; or NULL. */
+    const struct client_idle *_Atomic reading;
     bool single_threaded; /* the application has promised this: no locking */
     bool has_channel;
     pthread_mutex_t resizing; /* the daemon resizes it for one thread at a time */
@@ -83,6 +86,12 @@ static inline void client_cq_unlock(struct client_cq *cq)
 {
     if (!cq->single_threaded)
         spin_unlock(&cq->lock);
+}
+
+/* The calling thread has the lock until it says client_cq_reads(cq, NULL): &client_idle. */
+static inline void client_cq_reads(struct client_cq *cq, const struct client_idle *thread)
+{
+    atomic_store_explicit(&cq->reading, thread, memory_order_relaxed);
 }
 
 /*

@@ -127,6 +127,7 @@ static void free_cq(void *object, void *arg)
 {
     struct client_cq *cq = object;
 
+    client_cq_reads(cq, NULL);
     spin_unlock(&cq->lock);
     spin_unlock(&cq->place);
     pthread_mutex_init(&cq->resizing, NULL);

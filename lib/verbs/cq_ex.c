@@ -49,6 +49,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     client_cq_lock(&cq->queue);
     if (likely(!take_next(cq))) {
         cq->wall_known = false;
+        client_cq_reads(&cq->queue, &client_idle);
         client_poll_found();
         return 0;
     }
@@ -67,6 +68,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 static void end_poll(struct ibv_cq_ex *ex)
 {
     finish_current(cq_of(ex));
+    client_cq_reads(&cq_of(ex)->queue, NULL);
     client_cq_unlock(&cq_of(ex)->queue);
 }
 

@@ -579,6 +579,92 @@ static void deregistration_holds_no_lock(void **state)
     said_close(&s);
 }
 
+/* ---- a completion queue that is destroyed while it is read ---- */
+
+struct leaving {
+    struct client *client;
+    struct client_cq cq;
+    bool reads; /* the thread that destroys it has not called ibv_end_poll */
+    int err;
+};
+
+static void *destroy_cq(void *arg)
+{
+    struct leaving *l = arg;
+
+    if (l->reads) {
+        client_cq_lock(&l->cq);
+        client_cq_reads(&l->cq, &client_idle);
+    }
+    l->err = client_cq_destroy(&l->cq);
+    return NULL;
+}
+
+static struct leaving *leaving_open(struct said *s)
+{
+    static CACHE_ALIGNED uint8_t segment[4 * CACHE_LINE + sizeof(struct cq_lane)];
+    struct leaving *l = calloc(1, sizeof(*l));
+
+    said_open(s);
+    l->client = calloc(1, sizeof(*l->client));
+    l->client->conn = s->conn;
+    pthread_mutex_init(&l->client->conn.lock, NULL);
+    slot_table_init(&l->client->cqs);
+    l->cq.client = l->client;
+    l->cq.reader = (struct cq_reader){.shared = (void *)segment, .size = 1, .lanes = 1};
+    assert_int_equal(slot_table_reserve(&l->client->cqs, &l->cq.id), 0);
+    slot_table_publish(&l->client->cqs, l->cq.id, &l->cq);
+    return l;
+}
+
+static void leaving_close(struct leaving *l, struct said *s)
+{
+    slot_table_destroy(&l->client->cqs);
+    pthread_mutex_destroy(&l->client->conn.lock);
+    free(l->client);
+    free(l);
+    said_close(s);
+}
+
+/* Who has an event of it may poll until the event is acknowledged, for which the destruction waits:
+ * the poll that is under way ends in the segment where it began. */
+static void destruction_waits_for_a_poll(void **state)
+{
+    struct said s;
+    struct leaving *l = leaving_open(&s);
+    struct cq_shared *segment = l->cq.reader.shared;
+    struct timespec pause = {.tv_nsec = 50000000};
+    pthread_t thread;
+
+    client_cq_lock(&l->cq);
+    assert_int_equal(pthread_create(&thread, NULL, destroy_cq, l), 0);
+    nanosleep(&pause, NULL);
+    assert_ptr_equal(l->cq.reader.shared, segment);
+    assert_null(client_cq_next(&l->cq));
+    client_cq_unlock(&l->cq);
+    assert_true(answer(&s, 0));
+    pthread_join(thread, NULL);
+    assert_int_equal(l->err, 0);
+    client_cq_lock(&l->cq);
+    assert_true(client_cq_is_leaving(&l->cq));
+    client_cq_unlock(&l->cq);
+    leaving_close(l, &s);
+}
+
+static void its_reader_may_destroy_it(void **state)
+{
+    struct said s;
+    struct leaving *l = leaving_open(&s);
+    pthread_t thread;
+
+    l->reads = true;
+    assert_int_equal(pthread_create(&thread, NULL, destroy_cq, l), 0);
+    assert_true(answer(&s, 0));
+    pthread_join(thread, NULL);
+    assert_int_equal(l->err, 0);
+    leaving_close(l, &s);
+}
+
 /* A daemon that never has done is asked for as long as one that does not answer. */
 static void retries_end(void **state)
 {
@@ -782,6 +868,8 @@ int main(void)
         cmocka_unit_test(lost_descriptors_are_undone),
         cmocka_unit_test(what_is_not_undone_ends_the_connection),
         cmocka_unit_test(deregistration_holds_no_lock),
+        cmocka_unit_test(destruction_waits_for_a_poll),
+        cmocka_unit_test(its_reader_may_destroy_it),
         cmocka_unit_test(retries_end),
         cmocka_unit_test(no_daemon_is_an_error),
         cmocka_unit_test(empty_polls_are_counted),
