@@ -22,6 +22,7 @@ struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
                                .rkey = m.alloc_mw.rkey,
                                .handle = m.alloc_mw.handle,
                                .type = type};
+    mw->pd = pd->handle;
     return &mw->base;
 }
 
@@ -66,7 +67,7 @@ int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
         !qp->pd) /* an XRC target sends nothing */
         return failed(EINVAL);
     if (bind->bind_info.mr &&
-        (bind->bind_info.mr->pd->handle != mw->pd->handle || qp->pd->handle != mw->pd->handle))
+        (shim_mr_pd(bind->bind_info.mr) != to_mw(mw)->pd || to_qp(qp)->pd != to_mw(mw)->pd))
         return failed(EPERM);
     return shim_post_send(qp, &wr, &bad);
 }

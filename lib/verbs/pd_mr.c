@@ -136,6 +136,11 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
     return reg_mr(pd, addr, length, iova, access);
 }
 
+uint32_t shim_mr_pd(const struct ibv_mr *mr)
+{
+    return ((const struct shim_mr *)mr)->pd;
+}
+
 static int end_region(struct shim_mr *mr, unsigned which)
 {
     return client_dereg_mr(&to_context(mr->base.context)->client, &mr->region[which]);
@@ -179,6 +184,7 @@ EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
         return refuse(-err);
     }
     mr->other = mr->imported = true;
+    mr->pd = pd->handle;
     mr->base = (struct ibv_mr){.context = pd->context,
                                .pd = pd,
                                .length = m.import.length,

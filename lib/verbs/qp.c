@@ -42,6 +42,7 @@ static void init_base(struct shim_qp *qp, struct ibv_context *context,
     base->context = context;
     base->qp_context = attr->qp_context;
     base->pd = attr->pd;
+    qp->pd = attr->pd ? attr->pd->handle : 0;
     base->send_cq = attr->send_cq;
     base->recv_cq = attr->recv_cq;
     base->srq = attr->srq;

@@ -86,6 +86,7 @@ struct shim_qp {
         struct later_qp_ex later;
     };
     bool has_wr_api;
+    uint32_t pd; /* qp_base.pd's handle: the program may have ended what that points to */
     struct client_qp queue;
     struct wr_builder wr;
     struct ibv_qp_cap cap;
@@ -119,6 +120,7 @@ struct shim_dm {
 
 struct shim_mw {
     struct ibv_mw base;
+    uint32_t pd; /* as shim_qp.pd */
     /* While a batch binds it: the key that it has again if the batch is not posted. */
     bool in_batch;
     uint32_t key_before;
@@ -242,6 +244,8 @@ void parent_domain_free(struct shim_pd *pd);
 /* A region of what is not the program's memory (client_reg_other). NULL: errno. */
 struct ibv_mr *shim_reg_other(struct ibv_pd *pd, struct ctl_reg_mr *r);
 void shim_init_dm(struct shim_dm *dm, struct ibv_context *c);
+/* The handle of its protection domain: mr->pd may be a parent domain that is gone. */
+uint32_t shim_mr_pd(const struct ibv_mr *mr);
 struct ibv_dm *shim_alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr);
 int shim_free_dm(struct ibv_dm *dm);
 struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,

@@ -665,6 +665,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(receives_go_to_the_shared_queue),
         cmocka_unit_test(parent_domain_in_use),
         cmocka_unit_test(queue_without_its_parent_domain),
+        cmocka_unit_test(window_without_its_parent_domain),
     };
 
     if (argc > 1 && !strcmp(argv[1], "end-of-the-daemon"))

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <rdma/ib_user_verbs.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "unit.h"
@@ -169,6 +170,61 @@ void parent_domain_in_use(void **state)
     assert_int_equal(
         ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE), 0);
     assert_int_equal(ibv_dereg_mr(mr), 0);
+    pair_close(&p);
+}
+
+#define SIZE_OF(i) (16 * ((i) / FREED_OF_A_SIZE) + 24) /* all that malloc has for that */
+
+void freed_take(struct freed *f, uint8_t byte)
+{
+    for (unsigned i = 0; i < FREED; i++) {
+        f->at[i] = malloc(SIZE_OF(i));
+        assert_non_null(f->at[i]);
+        memset(f->at[i], byte, SIZE_OF(i));
+    }
+}
+
+void freed_check(struct freed *f, uint8_t byte)
+{
+    for (unsigned i = 0; i < FREED; i++) {
+        for (unsigned k = 0; k < SIZE_OF(i); k++)
+            assert_int_equal(f->at[i][k], byte);
+        free(f->at[i]);
+    }
+}
+
+/* So does a window. */
+void window_without_its_parent_domain(void **state)
+{
+    struct ibv_parent_domain_init_attr attr = {0};
+    struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED};
+    struct freed freed;
+    struct ibv_pd *parent;
+    struct ibv_mw *mw;
+    struct ibv_mr *mr;
+    struct ibv_wc wc;
+    struct pair p;
+
+    pair_open(&p);
+    attr.pd = p.pd;
+    parent = ibv_alloc_parent_domain(p.ctx, &attr);
+    assert_non_null(parent);
+    mr = ibv_reg_mr(parent, p.b.buffer, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+    mw = ibv_alloc_mw(parent, IBV_MW_TYPE_1);
+    assert_non_null(mr);
+    assert_non_null(mw);
+    assert_int_equal(ibv_dealloc_pd(parent), 0);
+    freed_take(&freed, 0xA5);
+    bind.bind_info = (struct ibv_mw_bind_info){.mr = mr,
+                                               .addr = (uintptr_t)p.b.buffer,
+                                               .length = 64,
+                                               .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    assert_int_equal(ibv_bind_mw(p.a.qp, mw, &bind), 0);
+    await(p.cq, &wc, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    freed_check(&freed, 0xA5);
     pair_close(&p);
 }
 
