@@ -21,13 +21,14 @@ EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle
     return &pd->base;
 }
 
-/* What uses it stays, and keeps it until then. */
+/* What uses it stays, and keeps it until then: so do its parent domains. */
 EXPORT void ibv_unimport_pd(struct ibv_pd *base)
 {
     struct ctl_msg m = {.import = {.kind = CTL_IMPORT_PD, .handle = base->handle}};
 
     shim_call(base->context, CTL_UNIMPORT, &m);
-    free(to_pd(base));
+    if (!atomic_fetch_or(&to_pd(base)->parents, PD_ENDED))
+        free(to_pd(base));
 }
 
 EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)

@@ -73,7 +73,8 @@ struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context,
 
 void parent_domain_free(struct shim_pd *pd)
 {
-    atomic_fetch_sub(&pd->of->parents, 1);
+    if (atomic_fetch_sub(&pd->of->parents, 1) == (PD_ENDED | 1))
+        free(pd->of);
     if (pd->td)
         atomic_fetch_sub(&pd->td->users, 1);
     free(pd);

@@ -157,8 +157,11 @@ struct shim_pd {
     struct ibv_pd base;
     struct shim_pd *of; /* a parent domain's protection domain; NULL: it is none */
     struct shim_td *td;
-    _Atomic uint32_t parents; /* parent domains of it */
+    _Atomic uint32_t parents; /* parent domains of it, and PD_ENDED */
 };
+
+/* The program has unimported it, and the last of its parent domains frees it. */
+#define PD_ENDED (1u << 31)
 
 static inline struct shim_pd *to_pd(struct ibv_pd *pd)
 {
@@ -241,11 +244,11 @@ struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *c,
 void parent_domain_free(struct shim_pd *pd);
 
 /* ---- pd_mr.c, dm.c ---- */
+/* The handle of its protection domain: mr->pd may be a parent domain that is gone. */
+uint32_t shim_mr_pd(const struct ibv_mr *mr);
 /* A region of what is not the program's memory (client_reg_other). NULL: errno. */
 struct ibv_mr *shim_reg_other(struct ibv_pd *pd, struct ctl_reg_mr *r);
 void shim_init_dm(struct shim_dm *dm, struct ibv_context *c);
-/* The handle of its protection domain: mr->pd may be a parent domain that is gone. */
-uint32_t shim_mr_pd(const struct ibv_mr *mr);
 struct ibv_dm *shim_alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr);
 int shim_free_dm(struct ibv_dm *dm);
 struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,

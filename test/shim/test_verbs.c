@@ -624,6 +624,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(null_region_is_empty),
         cmocka_unit_test(child_uses_its_parents_region),
         cmocka_unit_test(objects_outlive_their_process),
+        cmocka_unit_test(unimported_before_its_parent_domain),
         cmocka_unit_test(import_is_refused),
         cmocka_unit_test(no_event_is_lost),
         cmocka_unit_test(events_end_with_their_queue_pair),
@@ -664,8 +665,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(creation_keeps_the_arguments),
         cmocka_unit_test(receives_go_to_the_shared_queue),
         cmocka_unit_test(parent_domain_in_use),
-        cmocka_unit_test(queue_without_its_parent_domain),
         cmocka_unit_test(window_without_its_parent_domain),
+        cmocka_unit_test(queue_without_its_parent_domain),
     };
 
     if (argc > 1 && !strcmp(argv[1], "end-of-the-daemon"))

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "unit.h"
+#include "verbs_arguments.h"
 #include "verbs_pair.h"
 
 #define DM_BYTES 4096
@@ -191,6 +192,27 @@ void objects_outlive_their_process(void **state)
     close_imported(&q);
     close(sock[0]);
     close(sock[1]);
+}
+
+/* A parent domain of it may be deallocated after that. */
+void unimported_before_its_parent_domain(void **state)
+{
+    struct ibv_parent_domain_init_attr attr = {0};
+    struct ibv_pd *parent;
+    struct freed freed;
+    struct ibv_context *ctx;
+    struct pair p;
+
+    pair_open(&p);
+    assert_non_null(ctx = ibv_import_device(dup(p.ctx->cmd_fd)));
+    assert_non_null(attr.pd = ibv_import_pd(ctx, p.pd->handle));
+    assert_non_null(parent = ibv_alloc_parent_domain(ctx, &attr));
+    ibv_unimport_pd(attr.pd);
+    freed_take(&freed, 0);
+    assert_int_equal(ibv_dealloc_pd(parent), 0);
+    freed_check(&freed, 0);
+    assert_int_equal(ibv_close_device(ctx), 0);
+    pair_close(&p);
 }
 
 void import_is_refused(void **state)

@@ -5,6 +5,7 @@
 
 void child_uses_its_parents_region(void **state);
 void objects_outlive_their_process(void **state);
+void unimported_before_its_parent_domain(void **state);
 void import_is_refused(void **state);
 
 #endif
