@@ -13,12 +13,14 @@ _Static_assert(CTL_RWQ_IND_MAX == 1 << 7, "the largest table");
 static int post_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     struct client_ring *rq = &to_wq(base)->queue.half.rq;
+    int err = WATCHED(post_recv) ? watch_judge(base->context, CTL_JUDGE_POST_RECV) : 0;
     uint32_t prod_before;
-    int err;
 
-    if (unlikely(base->state != IBV_WQS_RDY)) {
+    if (unlikely(base->state != IBV_WQS_RDY))
+        err = EINVAL;
+    if (unlikely(failed(err))) {
         *bad = wr;
-        return EINVAL;
+        return err;
     }
     spin_lock(&rq->lock);
     prod_before = rq->prod;
@@ -35,7 +37,7 @@ static int post_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_
 static int refuse_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     *bad = wr;
-    return EINVAL;
+    return failed(EINVAL);
 }
 
 /* ---- work queues ---- */

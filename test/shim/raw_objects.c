@@ -48,7 +48,9 @@ void work_queue_states(void **state)
 
             assert_int_equal(raw_wq_state(wq, to), may[from][to] ? 0 : EINVAL);
             assert_int_equal(wq->state, may[from][to] ? to : from);
+            errno = 0;
             assert_int_equal(raw_post_wq(r, wq), wq->state == IBV_WQS_RDY ? 0 : EINVAL);
+            assert_int_equal(errno, wq->state == IBV_WQS_RDY ? 0 : EINVAL);
             assert_int_equal(ibv_destroy_wq(wq), 0);
         }
     }

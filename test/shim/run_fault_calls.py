@@ -118,6 +118,11 @@ def fails_in_a_pair(text, command, sentence):
     expect(row["acted"] == 1, row)
 
 
+def work_queue_fails(build):
+    """ibv_post_wq_recv is post_recv, as to tracers."""
+    fails("fail post_recv ENOMEM", [os.path.join(build, "test/shim/test_raw"), "receive"], "ibv_post_wq_recv: 12, errno 12")
+
+
 def fails_while_running():
     """A rule for a call of the library's own reaches a program that runs, and no other one."""
     server, client = running_transfer()
@@ -352,6 +357,7 @@ def main():
                ("poll_cq fails", lambda: fails_in_a_pair("fail poll_cq EIO", PINGPONG, "poll CQ failed -5")),
                ("ibv_wr_start fails", lambda: fails_in_a_pair("fail post_send EINVAL", [*PINGPONG, "-N"], "Couldn't post send")),
                ("ibv_start_poll fails", lambda: fails_in_a_pair("fail poll_cq EIO nth 3", [*PINGPONG, "-t"], "poll CQ failed")),
+               ("ibv_post_wq_recv fails", lambda: work_queue_fails(options.build)),
                ("a call fails while it runs", fails_while_running)]
     points += [(f"nak {name}", lambda row=(name, sentence): nak(*row)) for name, sentence in (
         ("rnr", ""), ("sequence", ""), ("invalid_request", "status 9|remote invalid request"),

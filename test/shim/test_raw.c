@@ -87,6 +87,20 @@ static int vectors(void)
     return read(0, &byte, 1) ? 1 : 0;
 }
 
+/* For a rule that lets the call fail: prints the error. */
+static int receive(void)
+{
+    struct ibv_wq *wq;
+    int err;
+
+    raw_open(&raw);
+    wq = raw_wq(&raw, IBV_WQS_RDY);
+    errno = 0;
+    err = raw_post_wq(&raw, wq);
+    printf("ibv_post_wq_recv: %d, errno %d\n", err, errno);
+    return err;
+}
+
 int main(int argc, char **argv)
 {
 #define X(name) cmocka_unit_test_setup_teardown(name, setup, teardown),
@@ -97,5 +111,7 @@ int main(int argc, char **argv)
         return denied();
     if (argc > 1 && !strcmp(argv[1], "vectors"))
         return vectors();
+    if (argc > 1 && !strcmp(argv[1], "receive"))
+        return receive();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
