@@ -123,7 +123,8 @@ def main():
     return kit.run_points([(name, lambda point=point: point(build, arguments.program)) for name, point in (
         ("root's shared memory", of_root), ("shared memory of the daemon's user", of_own_user),
         ("shared memory of another user", of_other_user), ("a file that becomes shorter", truncated),
-        ("a number of two files", alone("number")), ("record locks", alone("locks")), ("the end of a file", alone("end")))], arguments.match)
+        ("a number of two files", alone("number")), ("record locks", alone("locks")), ("the end of a file", alone("end")),
+        ("a mapping that ends with its region", alone("gone")))], arguments.match)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
  * is printed without an address. Run by run_shared_memory.py.
  *
  * usage: test_shared_memory FOLDER-ON-DISK
- *        test_shared_memory truncated | number | locks | end
+ *        test_shared_memory truncated | number | locks | end | gone
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -330,10 +330,37 @@ static void end(void)
     assert_int_equal(errno, EFAULT);
 }
 
+/* When the region is deregistered nothing but the program has the file mapped: it cannot be sealed
+ * against writing while it is mapped anywhere. */
+static void gone(void)
+{
+    const size_t bytes = 64u << 20;
+
+    for (unsigned i = 0; i < 4; i++) {
+        int fd = memfd_create("gone", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        struct ibv_mr *mr;
+        uint8_t *at;
+
+        assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+        at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        assert_true(at != MAP_FAILED);
+        memset(at, 1, bytes);
+        mr = ibv_reg_mr(p.pd, at, bytes, ACCESS);
+        assert_non_null(mr);
+        assert_int_equal(munmap(at, bytes), 0);
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1); /* the daemon has mapped it */
+        assert_int_equal(ibv_dereg_mr(mr), 0);
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+        close(fd);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"truncated", truncated}, {"number", number}, {"locks", locks}, {"end", end}};
+} cases[] = {
+    {"truncated", truncated}, {"number", number}, {"locks", locks}, {"end", end}, {"gone", gone}};
 
 int main(int argc, char **argv)
 {

@@ -406,20 +406,58 @@ void mr_free(struct object *o)
     object_destroy(o);
 }
 
+/* An errand. */
+static void run_unmap(struct session *sn)
+{
+    sn->rnic->config.mem->dispose(sn->reach.mapping);
+    sn->reach.mapping = NULL;
+}
+
+/* No worker finds the region any more. 0, -EBUSY or -EAGAIN. */
+static int end_accesses(struct session *sn, struct mr *mr)
+{
+    if (!mr->closed && !region_close(&mr->region))
+        return -EBUSY;
+    mr_unpublish(&mr->o);
+    device_quiesce(sn->device);
+    /* No access begins any more, but one may not have ended. */
+    return mr_waits(&mr->region) ? -EAGAIN : 0;
+}
+
+/* The mapping becomes the errand's. */
+static void lend_mapping(struct session *sn, struct mr *mr)
+{
+    struct mr_reach *r = &sn->reach;
+
+    r->region = mr->region;
+    r->pieces = mr->pieces;
+    r->cost = mapping_cost(&mr->region, mr->pieces);
+    r->mapping = mr->mapping;
+    sn->rnic->config.mem->unmap(mr->mapping, &mr->region);
+    mr_set_mapping(mr, NULL);
+}
+
+/* When it is answered the daemon has no mapping: the application may count on its pages, as of huge
+ * ones, to be free once it has unmapped them itself. */
 int mr_deregister(struct session *sn, struct ctl_call *call)
 {
     struct object *o = object_get(sn, OBJ_MR, call->request->handle);
-    struct mr *mr;
+    struct mr *mr = o ? container_of(o, struct mr, o) : NULL;
+    int err = 0;
 
-    if (!o)
+    if (!mr)
         return -ENOENT;
-    mr = container_of(o, struct mr, o);
-    if (!mr->closed && !region_close(&mr->region))
-        return -EBUSY;
-    mr_unpublish(o);
-    device_quiesce(sn->device);
-    if (mr_waits(&mr->region)) /* no access begins any more, but one may not have ended */
-        return -EAGAIN;
+    if (sn->away.state == AWAY_NOT) {
+        sn->reach.pieces = 0;
+        err = end_accesses(sn, mr);
+        if (!err && mr->mapping && sn->rnic->config.mem->dispose)
+            lend_mapping(sn, mr);
+    }
+    if (!err && sn->reach.pieces)
+        err = session_errand(sn, run_unmap);
+    if (err)
+        return err;
+    mr_forget_reach(sn);
     mr_free(o);
     return 0;
 }
