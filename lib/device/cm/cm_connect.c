@@ -8,6 +8,7 @@
 #include "cm/cm_object.h"
 #include "ece.h"
 #include "objects/qp_object.h"
+#include "trust.h"
 
 #define EVENT_COMM_EST 4 /* IBV_EVENT_COMM_EST */
 
@@ -47,7 +48,7 @@ static bool may_name(const struct cm_object *o, const struct ctl_msg *request, u
     struct qp_object *q = o->device ? qp_object_of(o->device, qpn) : NULL;
     const struct ucred *own = &o->o.session->peer, *its = q ? &q->o.session->peer : NULL;
 
-    if (!its || its->uid == own->uid || (its->pid > 0 && its->pid == own->pid))
+    if (!its || trust_same_user(its->uid, own->uid) || (its->pid > 0 && its->pid == own->pid))
         return true;
     return request->type == CTL_CM_WITH_QP &&
            session_has_key(q->o.session, request->cm_with_qp.key);

@@ -8,6 +8,7 @@
 #include "common.h"
 #include "control/limits.h"
 #include "invariant.h"
+#include "trust.h"
 
 #define UNLIMITED UINT64_MAX
 /* What owners have for themselves. */
@@ -87,7 +88,7 @@ void quota_init(struct quota *q, const struct quota_limits *limits, uid_t owner)
 
 static bool is_owner(const struct quota *q, uid_t uid)
 {
-    return !uid || uid == q->owner;
+    return !uid || trust_same_user(uid, q->owner);
 }
 
 uint64_t quota_user_limit(const struct quota *q, uid_t uid, enum quota_kind kind)

@@ -9,6 +9,7 @@
 #include "objects/counter_object.h"
 #include "objects/db_slot.h"
 #include "objects/xrcd.h"
+#include "trust.h"
 
 static struct qp_handle *handle_of(struct session *sn, uint32_t number)
 {
@@ -127,7 +128,8 @@ static struct qp_object *find_qp(struct session *sn, const struct xrcd *x, uint3
 {
     struct qp_object *q = qp_object_of(sn->device, qpn);
 
-    if (!q || !q->xrcd || q->xrcd->domain != x->domain || q->o.session->peer.uid != sn->peer.uid ||
+    if (!q || !q->xrcd || q->xrcd->domain != x->domain ||
+        !trust_same_user(q->o.session->peer.uid, sn->peer.uid) ||
         (q->left && LIST_EMPTY(&q->handles)))
         return NULL;
     return q;

@@ -10,6 +10,7 @@
 #include "drop.h"
 #include "incident.h"
 #include "printable.h"
+#include "trust.h"
 
 static const char *status_name(uint8_t status)
 {
@@ -75,7 +76,7 @@ static void add_refused(json_t *o, const struct device *d, const struct incident
 
 bool show_sees_incident(const struct viewer *v, const struct incident *i)
 {
-    return v->all || i->program.uid == v->uid;
+    return v->all || trust_same_user(v->uid, i->program.uid);
 }
 
 json_t *show_incident(const struct device *d, const struct incident *i)

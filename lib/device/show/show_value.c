@@ -4,6 +4,7 @@
 
 #include "control/session_state.h"
 #include "printable.h"
+#include "trust.h"
 
 json_t *show_number(uint64_t v)
 {
@@ -41,7 +42,7 @@ json_t *show_entropy(const struct entropy_policy *policy)
 
 bool viewer_sees(const struct viewer *v, const struct session *sn)
 {
-    return v->all || v->uid == sn->peer.uid;
+    return v->all || trust_same_user(v->uid, sn->peer.uid);
 }
 
 const char *qp_type_name(uint32_t type)
