@@ -60,6 +60,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
     struct shim_qp *qp = qp_of_ex(ex);
     int err = qp->wr.err;
 
+    if (unlikely(!qp->queue.sq.size) && !err) /* a child, and its parent has begun the batch */
+        err = -ring_full_error(&qp->queue.sq);
     if (likely(!err) && qp->wr.prod != qp->queue.sq.prod) {
         if (WATCHED(post_send))
             watch_sends(qp, qp->queue.sq.prod, qp->wr.prod);
@@ -78,10 +80,11 @@ static void wr_abort(struct ibv_qp_ex *ex)
     spin_unlock(&qp_of_ex(ex)->queue.sq.lock);
 }
 
-/* A child takes over its parent's context: then the batch, which is empty, has room. */
+/* A child takes over its parent's context: then the batch has room, if it is empty. What the parent
+ * has begun stays in its own memory. */
 static bool goes_on(struct shim_qp *qp)
 {
-    if (qp->queue.sq.size || !client_inherit(qp->queue.client))
+    if (qp->queue.sq.size || qp->wr.prod != qp->queue.sq.prod || !client_inherit(qp->queue.client))
         return false;
     qp->wr.prod = qp->queue.sq.prod;
     return ring_has_room(&qp->queue.sq, qp->wr.prod);

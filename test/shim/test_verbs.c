@@ -639,6 +639,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(on_demand_region_follows_the_program),
         cmocka_unit_test(errors_are_in_errno),
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(batch_of_the_parent),
         cmocka_unit_test(ece_is_agreed_on),
         cmocka_unit_test(rate_limit_holds),
         cmocka_unit_test(rate_limit_of_datagrams),

@@ -206,6 +206,48 @@ void one_child_goes_on(void **state)
     assert_int_equal(line, 0);
 }
 
+/* A batch that the parent has begun is not the child's: no work request of it is posted there. */
+void batch_of_the_parent(void **state)
+{
+    struct ibv_qp_init_attr_ex attr = {
+        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_RC,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE};
+    struct ibv_qp_ex *qp;
+    struct ibv_wc wc;
+    pid_t child;
+    int status;
+
+    pair_open(&p);
+    attr.send_cq = attr.recv_cq = p.cq;
+    attr.pd = p.pd;
+    qp = ibv_qp_to_qp_ex(ibv_create_qp_ex(p.ctx, &attr));
+    assert_non_null(qp);
+    connect_qp(&qp->qp_base, qp->qp_base.qp_num);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    for (qp->wr_id = 1; qp->wr_id <= 2; qp->wr_id++) {
+        ibv_wr_start(qp);
+        ibv_wr_rdma_write(qp, p.b.mr->rkey, (uintptr_t)p.b.buffer);
+        ibv_wr_set_sge(qp, p.a.mr->lkey, (uintptr_t)p.a.buffer, 64);
+        if (qp->wr_id == 2)
+            break;
+        child = fork();
+        if (!child)
+            _exit(ibv_wr_complete(qp));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        ibv_wr_abort(qp);
+        assert_int_equal(WEXITSTATUS(status), EIO);
+    }
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    await(p.cq, &wc, 1);
+    assert_int_equal(wc.wr_id, 2);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_qp(&qp->qp_base), 0);
+    pair_close(&p);
+}
+
 /* Run by run_verbs.py: an idle child of an ended process has the context. */
 int idle_child(void)
 {

@@ -7,6 +7,7 @@ void daemon_goes_on(void **state);
 void daemon_calls_first(void **state);
 void grandchild_goes_on(void **state);
 void one_child_goes_on(void **state);
+void batch_of_the_parent(void **state);
 int idle_child(void);
 
 #endif
