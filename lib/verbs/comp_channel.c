@@ -27,6 +27,17 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
     return &channel->base;
 }
 
+/* Without cancellation, as close() is a cancellation point: the daemon's end is gone by then. */
+static void free_channel(struct ibv_comp_channel *channel)
+{
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    close(channel->fd);
+    free(channel);
+    pthread_setcancelstate(cancel, NULL);
+}
+
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
     struct ibv_context *context = channel->context;
@@ -42,8 +53,7 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
     err = shim_call(context, CTL_DESTROY_CHANNEL, &m);
     if (!is_destroyed(err))
         return failed(err);
-    close(channel->fd);
-    free(channel);
+    free_channel(channel);
     return failed(err);
 }
 

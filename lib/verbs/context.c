@@ -141,16 +141,20 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
     return c;
 }
 
+/* Without cancellation: close() is a cancellation point, and there are several descriptors. */
 EXPORT int ibv_close_device(struct ibv_context *context)
 {
     struct shim_context *ctx = to_context(context);
+    int cancel;
 
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     watch_end(&ctx->client);
     client_close(&ctx->client);
     if (ctx->imported_fd >= 0)
         close(ctx->imported_fd);
     pthread_mutex_destroy(&context->mutex);
     free(ctx);
+    pthread_setcancelstate(cancel, NULL);
     return 0;
 }
 

@@ -507,6 +507,33 @@ static void *waiter(void *arg)
 #define CANCELLATIONS 20
 #endif
 
+static void *ends_cancelled(void *arg)
+{
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(p.ctx);
+    struct ibv_context *ctx = open_first();
+    bool *done = arg;
+
+    pthread_cancel(pthread_self());
+    *done = !ibv_destroy_comp_channel(channel) && !ibv_close_device(ctx);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* What a thread has begun to end is ended, and then the thread. */
+static void ending_is_not_cancelled(void **state)
+{
+    bool done = false;
+    pthread_t thread;
+    void *result;
+
+    if (!CANCELLATIONS)
+        skip();
+    assert_int_equal(pthread_create(&thread, NULL, ends_cancelled, &done), 0);
+    pthread_join(thread, &result);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_true(done);
+}
+
 static void waiting_can_be_cancelled(void **state)
 {
     pthread_t thread;
@@ -605,12 +632,14 @@ int main(int argc, char **argv)
         T(moderated_queue_is_destroyed),
         T(events_of_destroyed_queues_are_skipped),
         T(destruction_waits_for_acknowledgement),
+        T(ending_is_not_cancelled),
         T(waiting_can_be_cancelled),
         T(children_are_refused),
         cmocka_unit_test(daemon_goes_on),
         cmocka_unit_test(daemon_calls_first),
         cmocka_unit_test(grandchild_goes_on),
         cmocka_unit_test(one_child_goes_on),
+        cmocka_unit_test(batch_of_the_parent),
         cmocka_unit_test(cq_resize_keeps_what_waits),
         cmocka_unit_test(cq_resize_right_after_posting),
         cmocka_unit_test(cq_resize_of_an_extended_queue),
@@ -639,7 +668,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(on_demand_region_follows_the_program),
         cmocka_unit_test(errors_are_in_errno),
         cmocka_unit_test(what_is_refused),
-        cmocka_unit_test(batch_of_the_parent),
         cmocka_unit_test(ece_is_agreed_on),
         cmocka_unit_test(rate_limit_holds),
         cmocka_unit_test(rate_limit_of_datagrams),
