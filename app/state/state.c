@@ -3,9 +3,12 @@
 #include "state.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -39,16 +42,32 @@ int state_connect(const char *path, time_t seconds)
     return err;
 }
 
-/* The JSON in a memfd from the daemon. NULL: it is none. */
+static bool read_all(int fd, char *text, size_t length)
+{
+    size_t done = 0;
+    ssize_t n = 1;
+
+    while (done < length && n > 0) {
+        n = pread(fd, text + done, length - done, (off_t)done);
+        if (n > 0)
+            done += (size_t)n;
+    }
+    return done == length;
+}
+
+/* The JSON in a memfd from the daemon, which may be shorter than it says. NULL: it is none. */
 static json_t *parse(int memfd, size_t length)
 {
-    void *text = mmap(NULL, length, PROT_READ, MAP_PRIVATE, memfd, 0);
-    json_t *root;
+    json_t *root = NULL;
+    struct stat st;
+    char *text;
 
-    if (text == MAP_FAILED)
+    if (fstat(memfd, &st) || st.st_size < 0 || (uint64_t)st.st_size < length)
         return NULL;
-    root = json_loadb(text, length, 0, NULL);
-    munmap(text, length);
+    text = malloc(length);
+    if (text && read_all(memfd, text, length))
+        root = json_loadb(text, length, 0, NULL);
+    free(text);
     return root;
 }
 
