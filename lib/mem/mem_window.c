@@ -123,10 +123,11 @@ void window_unbind(struct mem_region *w)
     gate_reopen(w);
 }
 
-void window_unbind_from(struct mem_region *w, const struct mem_region *r)
+void window_unbind_if(struct mem_region *w, bool (*ends)(const struct mem_region *r, void *arg),
+                      void *arg)
 {
     gate_lock(w);
-    if (!w->bound || w->parent != r) {
+    if (!w->bound || !ends(w->parent, arg)) {
         gate_unlock(w);
         return;
     }

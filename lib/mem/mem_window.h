@@ -109,11 +109,13 @@ bool region_close(struct mem_region *r);
 bool region_has_windows(const struct mem_region *r);
 
 /**
- * window_unbind() if the window is bound to this region. Any thread that holds no span.
+ * window_unbind() if the window is bound to a region that ends. Any thread that holds no span.
  *
  * @param w  The window.
- * @param r  The region.
+ * @param ends  Says that of a region, which windows are bound to.
+ * @param arg  For it.
  */
-void window_unbind_from(struct mem_region *w, const struct mem_region *r);
+void window_unbind_if(struct mem_region *w, bool (*ends)(const struct mem_region *r, void *arg),
+                      void *arg);
 
 #endif

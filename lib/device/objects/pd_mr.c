@@ -369,18 +369,26 @@ void mr_unpublish(struct object *o)
     mr->closed = true;
 }
 
-/* A session that ends takes its regions with it, also those to which windows of other sessions of
- * the same domain are bound (import.h). No new ones are: the key is gone. */
+static bool is_of_session(const struct mem_region *r, void *arg)
+{
+    return container_of(r, const struct mr, region)->o.session == arg;
+}
+
+/*
+ * A session that ends takes its regions with it, also those to which windows of other sessions of
+ * the same domain are bound (import.h). No new ones are bound to this region: its key is gone. Both
+ * may be many, so windows of the session's other regions, which end soon, are unbound, too.
+ */
 static void unbind_windows(struct mr *mr)
 {
-    struct session *s;
+    struct session *sn = mr->o.session, *s;
     struct object *o;
 
     if (!region_has_windows(&mr->region))
         return;
-    TAILQ_FOREACH (s, &mr->o.session->rnic->sessions, link)
+    TAILQ_FOREACH (s, &sn->rnic->sessions, link)
         TAILQ_FOREACH (o, &s->objects[OBJ_MW], link)
-            window_unbind_from(&container_of(o, struct mw, o)->window, &mr->region);
+            window_unbind_if(&container_of(o, struct mw, o)->window, is_of_session, sn);
 }
 
 void mr_free(struct object *o)

@@ -237,6 +237,54 @@ static void device_memory_is_the_same(void **state)
 }
 
 /* The guest ends with all that it has imported, in use. */
+static double seconds_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* Many of them: the end of the guest looks once at each of the owner's windows, and not once for
+ * each region. */
+static void guest_leaves_many_windows_unbound(void **state)
+{
+    enum { WINDOWS = 16384 };
+    struct mr_table *mrs = &owner->device->mrs;
+    struct mem_region **window = calloc(WINDOWS, sizeof(*window));
+    struct ctl_import got;
+    double start;
+
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    assert_int_equal(import(guest, CTL_IMPORT_PD, pd, 0, &got), 0);
+    for (unsigned i = 0; i < WINDOWS; i++) {
+        struct ctl_msg m = {.alloc_mw = {.pd = pd, .type = 1}};
+        struct window_bind b = {
+            .pd = pd, .va = KIT_BASE, .len = 64, .access = MEM_REMOTE_WRITE, .qpn = 5};
+
+        assert_int_equal(call(owner, CTL_ALLOC_MW, &m), 0);
+        b.window_key = m.alloc_mw.rkey;
+        b.new_key = b.window_key + 1;
+        m = (struct ctl_msg){.reg_mr = {.pd = got.handle,
+                                        .access = MEM_LOCAL_WRITE | MEM_MW_BIND,
+                                        .addr = KIT_BASE,
+                                        .iova = KIT_BASE,
+                                        .length = 64}};
+        assert_int_equal(call(guest, CTL_REG_MR, &m), 0);
+        b.region_key = m.reg_mr.rkey;
+        assert_int_equal(window_bind(mrs, &b), MR_OK);
+        window[i] = mr_lookup(mrs, b.new_key);
+        assert_true(window[i]->bound);
+    }
+    start = seconds_now();
+    session_close(guest);
+    guest = NULL;
+    assert_true(seconds_now() - start < 1);
+    for (unsigned i = 0; i < WINDOWS; i++)
+        assert_false(window[i]->bound);
+    free(window);
+}
+
 /* A window of the owner, bound to a region of a guest in the same domain: it ends up bound to
  * nothing when the guest leaves with its region. */
 static void guest_leaves_windows_unbound(void **state)
@@ -461,13 +509,21 @@ static void domain_ends_while_memory_is_mapped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(only_with_the_key),          T(segment_does_not_decide),
-        T(only_of_the_joined_session), T(domain_is_the_same),
-        T(region_has_its_keys),        T(domain_stays_while_it_is_imported),
-        T(device_memory_is_the_same),  T(domain_ends_while_memory_is_mapped),
-        T(guest_leaves_nothing),       T(guest_leaves_windows_unbound),
-        T(guests_of_guests),           T(only_what_was_left),
-        T(only_of_the_same_user),      T(heir_has_the_regions),
+        T(only_with_the_key),
+        T(segment_does_not_decide),
+        T(only_of_the_joined_session),
+        T(domain_is_the_same),
+        T(region_has_its_keys),
+        T(domain_stays_while_it_is_imported),
+        T(device_memory_is_the_same),
+        T(domain_ends_while_memory_is_mapped),
+        T(guest_leaves_nothing),
+        T(guest_leaves_windows_unbound),
+        T(guest_leaves_many_windows_unbound),
+        T(guests_of_guests),
+        T(only_what_was_left),
+        T(only_of_the_same_user),
+        T(heir_has_the_regions),
         T(heir_has_the_hot_regions),
     };
 
