@@ -504,6 +504,59 @@ static void domain_ends_while_memory_is_mapped(void **state)
     close(fd);
 }
 
+static unsigned unmapped;
+
+static void forget_mapping(void *mapping, struct mem_region *r)
+{
+    r->direct = NULL;
+}
+
+static void unmap_file(void *mapping)
+{
+    munmap(mapping, 4096);
+    unmapped++;
+}
+
+/* Where an errand unmaps a region, its end is answered after that; and a session that ends before
+ * the answer unmaps nothing twice. */
+static void region_is_unmapped_once(void **state)
+{
+    static struct mem_provider mem;
+    int fd = memfd_create("kit", MFD_CLOEXEC), err;
+
+    mem = kit_provider;
+    mem.unmap = forget_mapping;
+    mem.dispose = unmap_file;
+    rnic->config.mem = &mem;
+    rnic->errands = errands_create(loop, &err);
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    unmapped = 0;
+    for (unsigned round = 1; round <= 2; round++) {
+        struct ctl_msg m = {.reg_mr = {.access = READ_WRITE,
+                                       .addr = KIT_BASE,
+                                       .length = 4096,
+                                       .pd = pd,
+                                       .flags = CTL_MR_FD}};
+
+        assert_int_equal(register_file_to_end(owner, &m, fd, false), 0);
+        assert_int_equal(m.reg_mr.mapped, 1);
+        assert_int_equal(kit_call_handle(owner, CTL_DEREG_MR, m.reg_mr.handle), -EINPROGRESS);
+        assert_int_equal(owner->account.used[QUOTA_MAPPED], 4096);
+        while (session_busy(owner))
+            event_loop_step(loop, 100);
+        assert_int_equal(unmapped, round);
+        if (round == 2)
+            break;
+        assert_int_equal(kit_call_handle(owner, CTL_DEREG_MR, m.reg_mr.handle), 0);
+        assert_int_equal(owner->account.used[QUOTA_MAPPED], 0);
+        assert_int_equal(kit_call_handle(owner, CTL_DEREG_MR, m.reg_mr.handle), -ENOENT);
+    }
+    session_close(owner);
+    owner = NULL;
+    assert_int_equal(unmapped, 2);
+    close(fd);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -517,6 +570,7 @@ int main(void)
         T(domain_stays_while_it_is_imported),
         T(device_memory_is_the_same),
         T(domain_ends_while_memory_is_mapped),
+        T(region_is_unmapped_once),
         T(guest_leaves_nothing),
         T(guest_leaves_windows_unbound),
         T(guest_leaves_many_windows_unbound),
