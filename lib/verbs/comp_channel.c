@@ -75,28 +75,33 @@ static struct ibv_cq *deliver_event(struct shim_context *ctx, uint64_t cookie)
     return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
 }
 
-/* read() is the cancellation point: no lock is held there. What a child could read is an event of
- * its parent's, which would never get it. */
+/*
+ * read() is the cancellation point: no lock is held there. What a child could read is an event of
+ * its parent's, which would never get it. Another thread may destroy the channel: that ends the
+ * wait, and the structure is gone by then.
+ */
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
+    struct shim_context *ctx = to_context(channel->context);
     struct ibv_cq *found = NULL;
+    int fd = channel->fd;
     uint64_t cookie;
 
-    if (!client_may_use(&to_context(channel->context)->client)) {
+    if (!client_may_use(&ctx->client)) {
         errno = EIO;
         return -1;
     }
     while (!found) {
-        ssize_t n = read(channel->fd, &cookie, sizeof(cookie));
+        ssize_t n = read(fd, &cookie, sizeof(cookie));
 
         if (n != sizeof(cookie)) {
             if (n >= 0) {
-                client_daemon_gone(&to_context(channel->context)->client);
+                client_daemon_gone(&ctx->client);
                 errno = EIO;
             }
             return -1;
         }
-        found = deliver_event(to_context(channel->context), cookie);
+        found = deliver_event(ctx, cookie);
     }
     *cq = found;
     *cq_context = found->cq_context;

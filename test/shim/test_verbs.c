@@ -658,6 +658,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_event_is_lost),
         cmocka_unit_test(events_end_with_their_queue_pair),
         cmocka_unit_test(events_wait_for_an_heir),
+        cmocka_unit_test(waiting_ends_with_the_channel),
         cmocka_unit_test(many_reads),
         cmocka_unit_test(srq_limit_and_resize),
         cmocka_unit_test(srq_overflow_is_refused),

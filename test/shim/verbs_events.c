@@ -2,12 +2,18 @@
 /* See verbs_events.h. */
 #include "verbs_events.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit.h"
+#include "verbs_arguments.h"
 #include "verbs_pair.h"
 
 #define QPS 1000 /* more than the records that a socket holds */
@@ -146,4 +152,67 @@ void events_wait_for_an_heir(void **state)
     assert_int_equal(read(report[0], &n, sizeof(n)), sizeof(n));
     assert_int_equal(n, QPS);
     close(report[0]);
+}
+
+/* ---- a channel that is destroyed under a thread that waits for it ---- */
+
+struct wait {
+    struct ibv_comp_channel *channel;
+    _Atomic pid_t thread;
+    int status, err;
+};
+
+static void *wait_for_event(void *arg)
+{
+    struct wait *w = arg;
+    struct ibv_cq *cq;
+    void *context;
+
+    atomic_store(&w->thread, gettid());
+    w->status = ibv_get_cq_event(w->channel, &cq, &context);
+    w->err = errno;
+    return NULL;
+}
+
+/* Whether the thread is in a system call on the channel's descriptor, or has ended. */
+static bool waits(const struct wait *w)
+{
+    char path[64];
+    long number = -1, fd = -1;
+    FILE *f;
+    bool blocked;
+
+    if (!atomic_load(&w->thread))
+        return false;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", atomic_load(&w->thread));
+    f = fopen(path, "r");
+    if (!f)
+        return true;
+    blocked = fscanf(f, "%ld %lx", &number, (unsigned long *)&fd) == 2 && fd == w->channel->fd;
+    fclose(f);
+    return blocked;
+}
+
+/* The wait ends; the thread does not look at the channel any more. */
+void waiting_ends_with_the_channel(void **state)
+{
+    struct ibv_context *ctx = open_first();
+    struct freed freed;
+
+    for (unsigned i = 0; i < 200; i++) {
+        struct wait w = {.channel = ibv_create_comp_channel(ctx)};
+        pthread_t thread;
+
+        assert_non_null(w.channel);
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_event, &w), 0);
+        while (!waits(&w))
+            sched_yield();
+        assert_int_equal(ibv_destroy_comp_channel(w.channel), 0);
+        freed_take(&freed, 0xA5);
+        pthread_join(thread, NULL);
+        freed_check(&freed, 0xA5);
+        assert_int_equal(w.status, -1);
+        assert_int_equal(w.err, EIO);
+    }
+    assert_int_equal(ibv_close_device(ctx), 0);
 }

@@ -6,5 +6,6 @@
 void no_event_is_lost(void **state);
 void events_end_with_their_queue_pair(void **state);
 void events_wait_for_an_heir(void **state);
+void waiting_ends_with_the_channel(void **state);
 
 #endif
