@@ -140,10 +140,10 @@ static inline bool qp_can_request(const struct qp *qp)
     return qp->state == QPS_RTS || qp->state == QPS_SQD;
 }
 
-/* Packets of a message; an empty one has one packet, too. */
+/* Packets of a message, at least one: also of any length that a peer may ask for. */
 static inline uint32_t packets_for(uint32_t len, uint32_t mtu)
 {
-    return len ? (len + mtu - 1) >> __builtin_ctz(mtu) : 1;
+    return len ? ((len - 1) >> __builtin_ctz(mtu)) + 1 : 1;
 }
 
 /* Requests that are answered by a response of their own, and keep a resource for it. */
