@@ -50,8 +50,12 @@ enum drop rx_validate(struct engine *e, struct rx_job *job)
         return DROP_service_mismatch;
     if (!pkey_matches(p->pkey))
         return DROP_pkey_mismatch;
-    if (flags & PF_DETH)
+    if (flags & PF_DETH) {
+        if (gid_is_multicast(
+                &job->view.dgid)) /* a group has one queue pair number, of all members */
+            return DROP_wrong_destination;
         return p->deth.qkey == qp->qkey ? DROP_NONE : DROP_qkey_mismatch;
+    }
     if (!job->matched && !comes_from_peer(e, job))
         return DROP_source_mismatch;
     if ((flags & PF_AETH) && unlikely(p->payload_len) && pkt_info(p)->kind == KIND_ACK &&
