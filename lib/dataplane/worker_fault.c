@@ -161,17 +161,27 @@ void worker_unguard_memory(void)
         sigaction(SIGBUS, &before, NULL);
 }
 
+static void fail_if_own(struct worker *w, struct dp_qp *dq, ns_t now)
+{
+    struct worker_port *p = atomic_load_explicit(&dq->port, memory_order_acquire);
+
+    if (p->worker == w)
+        worker_fail_qp(p, dq, now);
+}
+
+/* Most programs have few queue pairs, and most chunks of their directory do not exist. */
 static void fail_program(struct worker *w, const struct worker_ctx *ctx, ns_t now)
 {
-    for (uint32_t slot = 0; slot < DB_SLOTS; slot++) {
-        struct dp_qp *dq = dp_slots_get(ctx->slots, slot);
-        struct worker_port *p;
+    for (unsigned i = 0; i < ARRAY_SIZE(ctx->slots->chunk); i++) {
+        struct dp_qp *_Atomic *chunk =
+            atomic_load_explicit(&ctx->slots->chunk[i], memory_order_acquire);
 
-        if (!dq)
-            continue;
-        p = atomic_load_explicit(&dq->port, memory_order_acquire);
-        if (p->worker == w)
-            worker_fail_qp(p, dq, now);
+        for (unsigned k = 0; chunk && k < DP_SLOT_CHUNK; k++) {
+            struct dp_qp *dq = atomic_load_explicit(&chunk[k], memory_order_acquire);
+
+            if (dq)
+                fail_if_own(w, dq, now);
+        }
     }
 }
 

@@ -539,6 +539,36 @@ static void test_looks_in_turn(void **state)
     end();
 }
 
+/* ---- memory that fails ---- */
+
+static ns_t processor_time(void)
+{
+    struct timespec ts;
+
+    require(!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts));
+    return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
+}
+
+/* A program may let its memory fail again and again: a worker that ends its queue pairs does not
+ * look at all the numbers that these could have. */
+static void test_few_queue_pairs_fail(void **state)
+{
+    _Atomic uint32_t faults = 0;
+    ns_t took;
+
+    begin();
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        context[i].faults = &faults;
+    atomic_store(&faults, 1);
+    took = processor_time();
+    worker_fail_programs(w, now);
+    took = processor_time() - took;
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        assert_int_equal(context[i].faults_seen, 1);
+    assert_true(took < 5 * NS_PER_MS);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -559,6 +589,7 @@ int main(void)
         cmocka_unit_test(test_all_at_once),
         cmocka_unit_test(test_they_come_and_go),
         cmocka_unit_test(test_forwarded_to_a_silent_one),
+        cmocka_unit_test(test_few_queue_pairs_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
