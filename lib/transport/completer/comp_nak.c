@@ -117,7 +117,9 @@ void comp_report(struct engine *e, struct qp *qp, const struct pkt *p)
         !req_sack_open(e, qp))
         return;
     req_sack_requests(qp, m.first);
-    req_lose(e, qp, true);
+    comp_absorb(e, qp);
+    if (req->sack)
+        req_lose(e, qp, true);
 }
 
 /* Table 45 of 9.7.5.2.8: code -> time, in units of 10 us. */
