@@ -31,7 +31,6 @@ struct engine *engine_create(const struct engine_config *config)
     if (!e->cfg.max_inflight)
         e->cfg.max_inflight = WINDOW_DEFAULT;
     e->turn = e->round = 1; /* not the 0 of a queue pair that has had none */
-    LIST_INIT(&e->mcast);
     share_init_root(&e->shares);
     share_init_classes(e);
     share_init(e->own, e, NULL, 1);

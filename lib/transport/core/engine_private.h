@@ -76,7 +76,6 @@ struct failed_copy {
 struct mcast_group;
 struct late_call;
 struct late_owner;
-LIST_HEAD(mcast_list, mcast_group);
 LIST_HEAD(late_list, late_call);
 LIST_HEAD(late_waiting_list, late_owner);
 STAILQ_HEAD(qp_touched_list, qp);
@@ -112,7 +111,8 @@ struct engine {
     struct qp_touched_list touched; /* queue pairs to complete before this call returns */
     struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;
-    struct mcast_list mcast;
+    struct mcast_group **mcast; /* groups with members, in the order of their GIDs: rx_groups.c */
+    unsigned mcast_groups;
     uint16_t ip_id;
     struct engine_counters counters;
     struct trace trace;

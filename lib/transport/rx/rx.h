@@ -46,21 +46,20 @@ struct mcast_member {
 
 /* A group that has members. */
 struct mcast_group {
-    LIST_ENTRY(mcast_group) link;
     union gid gid;
     LIST_HEAD(, mcast_member) members;
 };
 
-/* The group of the engine with this GID, or NULL. */
-static inline struct mcast_group *rx_mcast_group(const struct engine *e, const union gid *gid)
-{
-    struct mcast_group *g;
+/* ---- rx_groups.c ---- */
 
-    LIST_FOREACH(g, &e->mcast, link)
-    if (gid_eq(&g->gid, gid))
-        return g;
-    return NULL;
-}
+/* The group of the engine with this GID, or NULL. */
+struct mcast_group *rx_mcast_group(const struct engine *e, const union gid *gid);
+/* The same; made if there is none, without members. NULL: out of memory. */
+struct mcast_group *rx_mcast_group_get(struct engine *e, const union gid *gid);
+/* Frees a group without members. */
+void rx_mcast_group_put(struct engine *e, struct mcast_group *g);
+
+/* ---- rx_mcast.c ---- */
 
 /* Delivers a multicast packet to every member of its group that e owns, and forwards it to the
  * engines that own the others. */

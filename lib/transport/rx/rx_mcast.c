@@ -22,30 +22,6 @@ static struct mcast_member *find(const struct engine *e, const struct qp *qp,
     return NULL;
 }
 
-/* The group, which has no members if it is new; or NULL. */
-static struct mcast_group *get_group(struct engine *e, const union gid *gid)
-{
-    struct mcast_group *g = rx_mcast_group(e, gid);
-
-    if (g)
-        return g;
-    g = malloc(sizeof(*g));
-    if (!g)
-        return NULL;
-    g->gid = *gid;
-    LIST_INIT(&g->members);
-    LIST_INSERT_HEAD(&e->mcast, g, link);
-    return g;
-}
-
-static void put_group(struct mcast_group *g)
-{
-    if (!LIST_EMPTY(&g->members))
-        return;
-    LIST_REMOVE(g, link);
-    free(g);
-}
-
 int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group)
 {
     struct mcast_member *m;
@@ -55,12 +31,12 @@ int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group)
         return -EINVAL;
     if (find(e, qp, group))
         return -EEXIST;
-    g = get_group(e, group);
+    g = rx_mcast_group_get(e, group);
     if (!g)
         return -ENOMEM;
     m = malloc(sizeof(*m));
     if (!m) {
-        put_group(g);
+        rx_mcast_group_put(e, g);
         return -ENOMEM;
     }
     *m = (struct mcast_member){.engine = e, .group = g, .qp = qp};
@@ -73,7 +49,7 @@ static void leave(struct mcast_member *m)
 {
     LIST_REMOVE(m, link);
     LIST_REMOVE(m, of_qp);
-    put_group(m->group);
+    rx_mcast_group_put(m->engine, m->group);
     free(m);
 }
 
@@ -97,6 +73,8 @@ void rx_mcast_forget(struct engine *e, struct qp *qp)
             leave(m);
     }
 }
+
+/* ---- packets ---- */
 
 /* An engine that gets a copy of the frame: once, however many members it owns. */
 static void add_owner(struct engine *owner[MCAST_ENGINES], unsigned *owners, struct engine *o)
