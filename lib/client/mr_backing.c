@@ -36,8 +36,8 @@ struct sought {
     bool is_open; /* a descriptor of it was seen */
 };
 
-/* System V memory has no descriptor, and its inode's number is its identifier, which a memfd on the
- * same file system may have, too. */
+/* System V memory has no descriptor, and its inode's number is its identifier: 0 for the first one
+ * of a machine or a container. A memfd on the same file system may have the same number. */
 static bool is_system_v(const struct vma *v)
 {
     static const char name[] = "/SYSV";
@@ -193,7 +193,7 @@ static int open_mapped(struct sought *s)
 
 static bool is_usable(const struct vma *v)
 {
-    return v->shared && v->r && v->w && v->ino;
+    return v->shared && v->r && v->w && (v->ino || is_system_v(v));
 }
 
 /* Whether the addresses up to `end` continue in the same file: DPDK maps each huge page of a file
