@@ -235,14 +235,18 @@ static bool stream_is_sent(struct rsocket *rs)
     return all_sent(rs);
 }
 
+static int64_t longest_close(const struct linger *l)
+{
+    return l->l_onoff ? l->l_linger * (int64_t)NS_PER_SEC : CLOSE_MS * (int64_t)NS_PER_MS;
+}
+
 static void stream_close(struct rsocket *rs)
 {
     struct rs_stream *s = rs_stream_of(rs), *children;
-    const struct linger *l = &rs->options.linger;
-    int64_t deadline = rs_now_ns() + (l->l_onoff ? l->l_linger * (int64_t)NS_PER_SEC
-                                                 : CLOSE_MS * (int64_t)NS_PER_MS);
+    int64_t deadline;
 
     pthread_mutex_lock(&rs->lock);
+    deadline = rs_now_ns() + longest_close(&rs->options.linger);
     if (s->state == RS_CONNECTED || s->state == RS_ACCEPTING) {
         s->read_shut = true;
         s->kept = 0;
