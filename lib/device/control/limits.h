@@ -9,7 +9,7 @@
 #include "raw.h"
 
 #define LIMIT_QP      (QP_TABLE_SLOTS - 16)
-#define LIMIT_SGE     30u /* advertised; the rings could carry QUEUE_MAX_SGE */
+#define LIMIT_SGE     ((uint32_t)QUEUE_MAX_SGE) /* as many as rdma_rxe has */
 #define LIMIT_RD_ATOM 128u
 /* Each queue pair is charged for this many; for more when they are asked for. */
 #define RD_ATOM_INCLUDED 16u
