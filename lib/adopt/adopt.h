@@ -75,6 +75,9 @@ enum adopt_flag {
                                CTL_MR_PINNED */
 };
 
+/* Whether ADOPT_ANYTIME can succeed. */
+bool adopt_can_anytime(void);
+
 /*
  * Makes l a lease on [addr, addr + len). Returns CTL_MR_ADOPTED, and the pieces in order and
  * without gaps; or why the range must be copied, and a lease that only notes the copying. len is

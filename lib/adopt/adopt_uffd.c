@@ -58,6 +58,11 @@ enum ctl_mr_why uffd_open(void)
     return CTL_MR_KERNEL;
 }
 
+bool adopt_can_anytime(void)
+{
+    return adopt.usable == CTL_MR_ADOPTED && (adopt.features & ADOPT_FEATURE_MOVE);
+}
+
 bool adopt_sees_pins(const struct vma *v)
 {
     return !v->ino && (adopt.features & ADOPT_FEATURE_MOVE);

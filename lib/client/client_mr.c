@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "adopt_raw.h"
 #include "adopt_vma.h"
 #include "mr.h"
 
@@ -129,7 +130,11 @@ static bool is_never_adopted(enum ctl_mr_why why)
 static int offer_adopted(struct client_mr *mr, struct ctl_reg_mr *r, unsigned flags,
                          enum ctl_mr_why otherwise)
 {
+    int64_t began = raw_now();
+
     r->why = adopt_acquire(&mr->lease, r->addr, r->length, flags);
+    if (r->why == CTL_MR_ADOPTED && (flags & ADOPT_MOVE))
+        mr_policy_adopted(r->length, raw_now() - began);
     if (r->why == CTL_MR_OVERLAPS && mr_joins_mapped(mr)) {
         adopt_release(&mr->lease);
         r->why = adopt_acquire(&mr->lease, r->addr, r->length, flags | ADOPT_MOVE | ADOPT_AGAIN);
@@ -241,6 +246,7 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     mr->client = c;
     mr->handle = m.reg_mr.handle;
     mr->lkey = m.reg_mr.lkey;
+    mr->registered = raw_now();
     LIST_INSERT_HEAD(&mr_all, mr, link);
     slot_table_publish(&c->mrs, mr->uidx, mr);
     if (ctl_mr_may_change(why))
@@ -275,12 +281,15 @@ int client_reg_other(struct client *c, struct client_mr *mr, struct ctl_reg_mr *
     return 0;
 }
 
-static int dereg_mr(struct client *c, struct client_mr *mr)
+/* end: when the program asked for it. */
+static int dereg_mr(struct client *c, struct client_mr *mr, int64_t end)
 {
     int err = conn_try_handle(&c->conn, CTL_DEREG_MR, mr->handle);
 
     if ((!err || err == -EIO) && mr->client) {
         mr_check_lost(); /* before adoption opens another file */
+        if (mr->lease.kind != LEASE_NONE)
+            mr_policy_ended(mr->length, end - mr->registered);
         adopt_release(&mr->lease);
         LIST_REMOVE(mr, link);
         slot_table_remove(&c->mrs, mr->uidx);
@@ -293,12 +302,13 @@ static int dereg_mr(struct client *c, struct client_mr *mr)
 int client_dereg_mr(struct client *c, struct client_mr *mr)
 {
     struct conn_retry retry = {0};
+    int64_t end = raw_now();
     int err;
 
     do {
         int cancel = lock_regions();
 
-        err = dereg_mr(c, mr);
+        err = dereg_mr(c, mr, end);
         unlock_regions(cancel);
     } while (err == -EAGAIN && conn_wait(&retry));
     return err;

@@ -12,6 +12,7 @@ struct client_mr {
     struct client *client; /* NULL: its context was closed */
     uint32_t handle, access, uidx, lkey;
     uint64_t addr, length, iova;
+    int64_t registered; /* when, in ns */
     struct adopt_lease lease;
 };
 

@@ -130,6 +130,45 @@ void hot_regions_go(void **state)
     munmap(b, 4 * PAGE);
 }
 
+static struct ibv_mr *register_for(uint8_t *b, size_t len, double life)
+{
+    struct ibv_mr *mr = ibv_reg_mr(p.pd, b, len, ACCESS);
+    double until = now() + life;
+
+    assert_non_null(mr);
+    while (now() < until)
+        write_to(mr, b, 1000, 50);
+    return mr;
+}
+
+/* Large regions that end as soon as they are made are not adopted any more, unless they are hot;
+ * after some that have lived long they are adopted at once again. */
+void registered_for_each_transfer(void **state)
+{
+    const size_t len = 64 * PAGE;
+    uint8_t *b = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ibv_mr *mr;
+
+    if (!adopted)
+        skip();
+    memset(b, 1, len);
+    faults = 0;
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(ibv_dereg_mr(register_for(b, len, 0)), 0);
+    mr = register_for(b, len, 0);
+    assert_int_equal(is_shared(b), !small_ones());
+    if (small_ones())
+        use_until_adopted(mr, b, 1000);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_false(is_shared(b));
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(ibv_dereg_mr(register_for(b, len, 0.5)), 0);
+    mr = register_for(b, len, 0);
+    assert_true(is_shared(b));
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    munmap(b, len);
+}
+
 /* A device that is closed while its regions become hot; and one with thousands that do not. */
 void hot_contexts_close(void **state)
 {

@@ -7,9 +7,11 @@
 #include "control/session_state.h"
 #include "objects/pd_mr.h"
 
-/* Moving a small region's pages takes as long as some hundred copies of one packet. */
-#define HOT_USES     128u
-#define HOT_USES_MAX (UINT32_C(1) << 31)
+/* Moving a small region's pages takes as long as some hundred copies of one packet, and two pages
+ * more as long as one more copy. So no region is hot for one transfer of all of it. */
+#define HOT_USES      128u
+#define BYTES_FOR_USE 8192u
+#define HOT_USES_MAX  (UINT32_C(1) << 31)
 
 static struct mem_heat *heat_of(const struct session *sn)
 {
@@ -56,13 +58,21 @@ void mr_heat_stop(struct mr *mr)
     unlist_hot(mr);
 }
 
+static uint32_t next_limit(const struct mr *mr)
+{
+    uint64_t first = HOT_USES + mr->region.len / BYTES_FOR_USE;
+
+    return (uint32_t)min_of(mr->hot_uses ? 2 * (uint64_t)mr->hot_uses : first,
+                            (uint64_t)HOT_USES_MAX);
+}
+
 void mr_heat_start(struct mr *mr)
 {
     uint32_t limit = 0;
 
     mr_heat_stop(mr);
     if (!mr->mapping && ctl_mr_may_change(mr->why)) {
-        limit = mr->hot_uses ? 2 * min_of(mr->hot_uses, HOT_USES_MAX / 2) : HOT_USES;
+        limit = next_limit(mr);
         mr->hot_uses = limit;
     }
     mem_heat_restart(&mr->region, limit);
