@@ -273,20 +273,23 @@ struct flow_slot {
     struct flow_table *_Atomic table; /**< NULL: no rules */
 };
 
+/** A rule in use, with its counts. Tables have it by its address. */
+struct flow_entry;
+
 /**
- * Make a table of rules. Control thread.
+ * Make an entry of a rule. Control thread.
  *
- * @param rule  The rules, copied.
- * @param rules  How many.
- * @return  The table; NULL: out of memory.
+ * @param rule  The rule, copied.
+ * @return  The entry; NULL: out of memory.
  */
-struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rules);
+struct flow_entry *flow_entry_create(const struct flow_rule *rule);
 /**
- * Free a table that was replaced in its slot. Control thread, after the workers' quiet point.
+ * Free an entry that no table in use has. Control thread, after the workers' quiet point.
  *
- * @param t  The table.
+ * @param r  The entry; or NULL.
  */
-void flow_table_free(struct flow_table *t);
+void flow_entry_free(struct flow_entry *r);
+
 /** What a rule has taken. */
 struct flow_count {
     uint64_t frames;
@@ -294,12 +297,35 @@ struct flow_count {
 };
 
 /**
- * What a rule has taken since its table was published, on all engines. Any thread.
+ * What a rule has taken since its creation, on all engines. Any thread.
  *
- * @param t  The table.
- * @param rule  The index that the rule had in flow_table_create().
+ * @param r  The rule's entry.
  * @return  Frames and bytes; while frames arrive, not those of a single moment.
  */
-struct flow_count flow_table_count(const struct flow_table *t, unsigned rule);
+struct flow_count flow_entry_count(const struct flow_entry *r);
+
+/**
+ * Make a table of another's rules, those removed from it left out, and of one more. Control thread.
+ *
+ * @param old  The other table, which stays as it is; NULL: no rules.
+ * @param added  One more, the latest; the caller's, as all entries are. Or NULL.
+ * @return  The table; NULL: out of memory.
+ */
+struct flow_table *flow_table_with(const struct flow_table *old, struct flow_entry *added);
+/**
+ * Remove a rule from a table, which may be in use: its place stays empty. Workers see it until
+ * their next quiet point. Control thread.
+ *
+ * @param t  The table.
+ * @param r  The rule's entry.
+ */
+void flow_table_remove(struct flow_table *t, const struct flow_entry *r);
+/**
+ * Free a table that was replaced in its slot, without its entries. Control thread, after the
+ * workers' quiet point.
+ *
+ * @param t  The table; or NULL.
+ */
+void flow_table_free(struct flow_table *t);
 
 #endif

@@ -45,31 +45,52 @@ static void check_key(const union flow_key *k, size_t size)
     REQUIRE(size >= 14 || all_zero(k, sizeof(*k)));
 }
 
+struct one_rule {
+    struct flow_entry *entry;
+    struct flow_table *table;
+};
+
+static struct one_rule begin_rule(const struct flow_rule *rule)
+{
+    struct one_rule r = {.entry = flow_entry_create(rule)};
+
+    REQUIRE(r.entry);
+    r.table = flow_table_with(NULL, r.entry);
+    REQUIRE(r.table);
+    return r;
+}
+
+static void end_rule(const struct one_rule *r)
+{
+    flow_table_free(r->table);
+    flow_entry_free(r->entry);
+}
+
 /* A rule of the frame's own fields matches it; with one bit changed it does not. */
-static void check_rule(const struct flow_keys *keys, uint8_t place, uint8_t mask, uint8_t type)
+static void check_rule(struct flow_keys *keys, uint8_t place, uint8_t mask, uint8_t type)
 {
     const union flow_key *k = &keys->outer;
     struct flow_rule rule = {.type = (enum flow_type)(type % 4)};
-    struct flow_table *t;
+    struct one_rule r;
     bool found;
 
     memcpy(&rule.match.value, k, sizeof(rule.match.value));
     rule.match.headers = k->headers & 0xFF;
-    t = flow_table_create(&rule, 1);
-    found = flow_table_match(t, keys);
+    r = begin_rule(&rule);
+    found = flow_table_match(r.table, keys);
     if (rule.type == FLOW_SNIFFER)
-        REQUIRE(!found && flow_entry_matches(&t->entry[0], keys));
+        REQUIRE(!found && flow_entry_matches(r.entry, keys));
     else
         REQUIRE(found == (rule.type != FLOW_MC_DEFAULT || (k->dmac[0] & 1)));
-    flow_table_free(t);
+    end_rule(&r);
     if (!mask)
         return;
     place %= sizeof(rule.match.value);
     ((uint8_t *)&rule.match.mask)[place] = mask;
     ((uint8_t *)&rule.match.value)[place] ^= mask & -mask;
-    t = flow_table_create(&rule, 1);
-    REQUIRE(!flow_table_match(t, keys) && !flow_entry_matches(&t->entry[0], keys));
-    flow_table_free(t);
+    r = begin_rule(&rule);
+    REQUIRE(!flow_table_match(r.table, keys) && !flow_entry_matches(r.entry, keys));
+    end_rule(&r);
 }
 
 /* As check_key, for tunnels and what is inside. */
@@ -92,25 +113,25 @@ static void check_deep_key(const union flow_deep_key *d, size_t size)
 }
 
 /* As check_rule. */
-static void check_deep_rule(const struct flow_keys *keys, uint8_t place, uint8_t mask)
+static void check_deep_rule(struct flow_keys *keys, uint8_t place, uint8_t mask)
 {
     struct flow_rule rule = {.type = FLOW_NORMAL};
-    struct flow_table *t;
+    struct one_rule r;
 
     memcpy(&rule.deep.value, &keys->deep, sizeof(rule.deep.value));
     rule.deep.tunnels = keys->deep.tunnels & 0xFF;
     rule.deep.inner_headers = keys->deep.inner_headers & 0xFF;
-    t = flow_table_create(&rule, 1);
-    REQUIRE(flow_table_match(t, keys) == &t->entry[0]);
-    flow_table_free(t);
+    r = begin_rule(&rule);
+    REQUIRE(flow_table_match(r.table, keys) == r.entry);
+    end_rule(&r);
     if (!mask)
         return;
     place %= sizeof(rule.deep.value);
     ((uint8_t *)&rule.deep.mask)[place] = mask;
     ((uint8_t *)&rule.deep.value)[place] ^= mask & -mask;
-    t = flow_table_create(&rule, 1);
-    REQUIRE(t->deep_rules == 1 && !flow_table_match(t, keys));
-    flow_table_free(t);
+    r = begin_rule(&rule);
+    REQUIRE(r.entry->deep && !flow_table_match(r.table, keys));
+    end_rule(&r);
 }
 
 static void check_hash(const union flow_key *k, uint8_t fields)
@@ -157,8 +178,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     frame = malloc(size - 4 ? size - 4 : 1);
     REQUIRE(frame);
     memcpy(frame, data + 4, size - 4);
-    flow_parse(&keys.outer, frame, (uint32_t)(size - 4));
-    flow_parse_deep(&keys.deep, frame, (uint32_t)(size - 4));
+    flow_keys_parse(&keys, &(struct frame){.data = frame, .len = (uint32_t)(size - 4)});
+    flow_keys_deep(&keys);
     check_key(&keys.outer, size - 4);
     check_deep_key(&keys.deep, size - 4);
     check_rule(&keys, data[0], data[1], data[2]);

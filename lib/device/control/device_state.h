@@ -58,7 +58,6 @@ struct device {
     struct wq_table *wqs;
     /* flow.c */
     struct flow_slot flows;
-    TAILQ_HEAD(, flow_object) flow_list; /* in the order of their creation */
     unsigned flow_count;
     /* xrcd.c */
     LIST_HEAD(, xrc_domain) xrc_domains;

@@ -222,7 +222,6 @@ static int create_tables(struct device *d)
     d->srqs = srq_table_create(secret[OBJ_SRQ]);
     d->ahs = ah_table_create(secret[SECRET_AH]);
     d->wqs = wq_table_create(secret[OBJ_WQ]);
-    TAILQ_INIT(&d->flow_list);
     d->local_sender = calloc(QP_TABLE_SLOTS, sizeof(*d->local_sender));
     if (!d->qps || !d->srqs || !d->ahs || !d->wqs || !d->local_sender)
         return -ENOMEM;

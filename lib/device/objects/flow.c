@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flow rules: which raw packets go to which queue pair. Each change publishes a new table of all
- * rules of the port, in the order of their creation.
+ * Flow rules: which raw packets go to which queue pair. Each change publishes a new table of the
+ * port's rules.
  */
 #include "objects/flow.h"
 
@@ -19,57 +19,24 @@
 
 /* ---- the table ---- */
 
-static struct flow_table *make_table(struct device *d)
-{
-    struct flow_rule *rules = calloc(d->flow_count, sizeof(*rules));
-    struct flow_table *table;
-    struct flow_object *f;
-    unsigned n = 0;
-
-    if (!rules)
-        return NULL;
-    TAILQ_FOREACH (f, &d->flow_list, in_device)
-        rules[n++] = f->rule;
-    table = flow_table_create(rules, n);
-    free(rules);
-    return table;
-}
-
-static struct flow_count sum_of(struct flow_count a, struct flow_count b)
-{
-    return (struct flow_count){.frames = a.frames + b.frames, .bytes = a.bytes + b.bytes};
-}
-
-struct flow_count flow_taken(const struct flow_object *f)
-{
-    const struct flow_table *table = atomic_load(&f->o.session->device->flows.table);
-
-    return f->published && table ? sum_of(f->past, flow_table_count(table, f->index)) : f->past;
-}
-
-/*
- * Replaces the table by another, or none. The rules keep their counts; so does `removed`, a rule of
- * the old table only, or NULL.
- */
-static void publish_table(struct device *d, struct flow_table *table, struct flow_object *removed)
+/* Replaces the table by another, or none. */
+static void publish_table(struct device *d, struct flow_table *table)
 {
     struct flow_table *old = atomic_exchange(&d->flows.table, table);
-    struct flow_object *f;
-    unsigned n = 0;
 
     device_quiesce(d);
-    if (removed && removed->published) {
-        removed->past = sum_of(removed->past, flow_table_count(old, removed->index));
-        removed->published = false;
-    }
-    TAILQ_FOREACH (f, &d->flow_list, in_device) {
-        if (f->published)
-            f->past = sum_of(f->past, flow_table_count(old, f->index));
-        f->published = table != NULL;
-        f->index = n++;
-    }
-    if (old)
-        flow_table_free(old);
+    flow_table_free(old);
+}
+
+/* Some of the table's rules have been removed: workers do not have them any more. */
+static void publish_rest(struct device *d)
+{
+    struct flow_table *rest = d->flow_count ? flow_table_with(d->flows.table, NULL) : NULL;
+
+    if (rest || !d->flow_count)
+        publish_table(d, rest);
+    else /* out of memory: the empty places stay until the next change */
+        device_quiesce(d);
 }
 
 /* ---- creation ---- */
@@ -121,15 +88,16 @@ static int add_rule(struct device *d, struct flow_object *f)
 {
     struct flow_table *table;
 
-    TAILQ_INSERT_TAIL(&d->flow_list, f, in_device);
-    d->flow_count++;
-    table = make_table(d);
+    f->entry = flow_entry_create(&f->rule);
+    if (!f->entry)
+        return -ENOMEM;
+    table = flow_table_with(d->flows.table, f->entry);
     if (!table) {
-        TAILQ_REMOVE(&d->flow_list, f, in_device);
-        d->flow_count--;
+        flow_entry_free(f->entry);
         return -ENOMEM;
     }
-    publish_table(d, table, NULL);
+    d->flow_count++;
+    publish_table(d, table);
     return 0;
 }
 
@@ -166,7 +134,7 @@ int flow_create(struct session *sn, struct ctl_call *call)
 
 static void fill_count(struct ctl_flow_count *reply, const struct flow_object *f)
 {
-    struct flow_count count = flow_taken(f);
+    struct flow_count count = flow_entry_count(f->entry);
 
     reply->frames = count.frames;
     reply->bytes = count.bytes;
@@ -184,42 +152,31 @@ int flow_query(struct session *sn, struct ctl_call *call)
 
 /* ---- destruction ---- */
 
-static void unlink_rule(struct device *d, struct flow_object *f)
+static void remove_rule(struct device *d, const struct flow_object *f)
 {
-    TAILQ_REMOVE(&d->flow_list, f, in_device);
+    flow_table_remove(d->flows.table, f->entry);
     d->flow_count--;
 }
 
 static void flow_free(struct object *o)
 {
-    container_of(o, struct flow_object, o)->q->o.refs--;
+    struct flow_object *f = container_of(o, struct flow_object, o);
+
+    flow_entry_free(f->entry);
+    f->q->o.refs--;
     object_destroy(o);
 }
 
 int flow_destroy(struct session *sn, struct ctl_call *call)
 {
     struct object *o = object_get(sn, OBJ_FLOW, call->request->handle);
-    struct device *d = sn->device;
-    struct flow_table *table = NULL;
-    struct flow_object *f, *next;
+    struct flow_object *f;
 
     if (!o)
         return -ENOENT;
     f = container_of(o, struct flow_object, o);
-    next = TAILQ_NEXT(f, in_device);
-    unlink_rule(d, f);
-    if (d->flow_count) {
-        table = make_table(d);
-        if (!table) { /* the old table stays */
-            if (next)
-                TAILQ_INSERT_BEFORE(next, f, in_device);
-            else
-                TAILQ_INSERT_TAIL(&d->flow_list, f, in_device);
-            d->flow_count++;
-            return -ENOMEM;
-        }
-    }
-    publish_table(d, table, f);
+    remove_rule(sn->device, f);
+    publish_rest(sn->device);
     fill_count(&call->reply.flow_count, f);
     flow_free(o);
     return 0;
@@ -227,16 +184,13 @@ int flow_destroy(struct session *sn, struct ctl_call *call)
 
 void flow_free_all(struct session *sn)
 {
-    struct device *d = sn->device;
     struct object *o;
 
     if (!sn->count[OBJ_FLOW])
         return;
     TAILQ_FOREACH (o, &sn->objects[OBJ_FLOW], link)
-        unlink_rule(d, container_of(o, struct flow_object, o));
-    /* The rules must not stay. Without memory for a table of the remaining rules, these are not
-     * effective until the next change. */
-    publish_table(d, d->flow_count ? make_table(d) : NULL, NULL);
+        remove_rule(sn->device, container_of(o, struct flow_object, o));
+    publish_rest(sn->device);
     while (!TAILQ_EMPTY(&sn->objects[OBJ_FLOW]))
         flow_free(TAILQ_FIRST(&sn->objects[OBJ_FLOW]));
 }

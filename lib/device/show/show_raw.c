@@ -183,7 +183,7 @@ static json_t *show_flow(const struct flow_object *f)
     if (f->rule.tagged)
         json_object_set_new(row, "tag", show_number(f->rule.tag));
     json_object_set_new(row, "match", show_match(&f->rule));
-    json_object_set_new(row, "frames", show_number(flow_taken(f).frames));
+    json_object_set_new(row, "frames", show_number(flow_entry_count(f->entry).frames));
     return row;
 }
 

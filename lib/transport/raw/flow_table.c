@@ -3,6 +3,9 @@
  * Flow rules in the order in which they are tried, one after the other: a rule costs a masked
  * compare of one cache line, and most compares end in the first word. That is quick for the dozens
  * of rules that programs have; a port with thousands would want a hash by mask.
+ *
+ * A rule is an entry that stays where it is, with its counts, while tables come and go: a table is
+ * the entries' addresses, so that a change of a large one copies little.
  */
 #include <stdlib.h>
 
@@ -71,6 +74,26 @@ static void fill_deep(struct flow_deep_pair *pair, const struct flow_deep *d)
     pair->value.inner_headers = pair->mask.inner_headers = headers_of(&inner);
 }
 
+/* Sniffers stand apart; default rules come last, and that for everything behind that for
+ * multicast. */
+static unsigned rank(const struct flow_rule *r)
+{
+    static const uint8_t ranks[] = {
+        [FLOW_SNIFFER] = 0, [FLOW_NORMAL] = 1, [FLOW_MC_DEFAULT] = 2, [FLOW_ALL_DEFAULT] = 3};
+
+    return ranks[r->type & 3];
+}
+
+static uint32_t order_of(const struct flow_rule *r)
+{
+    return rank(r) << 16 | r->priority;
+}
+
+static bool is_sniffer(const struct flow_entry *r)
+{
+    return r->order <= UINT16_MAX;
+}
+
 static void fill_entry(struct flow_entry *r, const struct flow_rule *rule)
 {
     const struct flow_match *m = &rule->match;
@@ -82,121 +105,126 @@ static void fill_entry(struct flow_entry *r, const struct flow_rule *rule)
     r->mask.headers = r->value.headers;
     r->qp = rule->qp;
     r->tag = rule->tagged ? rule->tag : 0;
+    r->order = order_of(rule);
     r->drop = rule->drop;
     r->is_default = rule->type == FLOW_ALL_DEFAULT || rule->type == FLOW_MC_DEFAULT;
 }
 
-/* Sniffers stand apart; default rules come last, and that for everything behind that for
- * multicast. */
-static unsigned rank(const struct flow_rule *r)
+struct flow_entry *flow_entry_create(const struct flow_rule *rule)
 {
-    static const uint8_t ranks[] = {
-        [FLOW_SNIFFER] = 0, [FLOW_NORMAL] = 1, [FLOW_MC_DEFAULT] = 2, [FLOW_ALL_DEFAULT] = 3};
+    size_t size = sizeof(struct flow_entry) + (is_deep(rule) ? sizeof(struct flow_deep_pair) : 0);
+    struct flow_entry *r;
 
-    return ranks[r->type & 3];
-}
-
-/* The order in which rules are tried, as numbers: by rank and priority, among equals by place. */
-static uint64_t sort_key(const struct flow_rule *rule, unsigned i)
-{
-    return (uint64_t)rank(&rule[i]) << 48 | (uint64_t)rule[i].priority << 32 | i;
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* The sorted keys of the rules; their lower halves are the rules' indices. NULL: out of memory. */
-static uint64_t *sort(const struct flow_rule *rule, unsigned rules)
-{
-    uint64_t *key = malloc(max_of(rules, 1u) * sizeof(*key));
-
-    for (unsigned i = 0; key && i < rules; i++)
-        key[i] = sort_key(rule, i);
-    if (key)
-        qsort(key, rules, sizeof(*key), compare_keys);
-    return key;
-}
-
-static void fill(struct flow_table *t, const struct flow_rule *rule, const uint64_t *key)
-{
-    for (unsigned place = 0; place < t->rules; place++) {
-        uint32_t i = (uint32_t)key[place];
-
-        t->place[i] = t->entry[place].place = place;
-        t->sniffers += rule[i].type == FLOW_SNIFFER;
-        fill_entry(&t->entry[place], &rule[i]);
-        if (is_deep(&rule[i])) {
-            fill_deep(&t->deep[t->deep_rules], &rule[i].deep);
-            t->entry[place].deep = &t->deep[t->deep_rules++];
-        }
-    }
-}
-
-static unsigned count_deep(const struct flow_rule *rule, unsigned rules)
-{
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < rules; i++)
-        n += is_deep(&rule[i]);
-    return n;
-}
-
-struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rules)
-{
-    struct flow_table *t = calloc(1, sizeof(*t) + rules * sizeof(t->entry[0]));
-    size_t stride = round_up(max_of(rules, 1u), CACHE_LINE / sizeof(struct flow_taken));
-    uint64_t *key;
-
-    if (!t)
+    size = round_up(size, CACHE_LINE);
+    r = aligned_alloc(CACHE_LINE, size);
+    if (!r)
         return NULL;
-    t->rules = rules;
-    t->lane_stride = stride;
-    t->place = calloc(max_of(rules, 1u), sizeof(t->place[0]));
-    t->taken = aligned_alloc(CACHE_LINE, CQ_MAX_LANES * stride * sizeof(t->taken[0]));
-    t->deep = calloc(max_of(count_deep(rule, rules), 1u), sizeof(t->deep[0]));
-    key = sort(rule, rules);
-    if (!t->deep || !t->place || !t->taken || !key) {
-        free(key);
-        flow_table_free(t);
-        return NULL;
+    memset(r, 0, size);
+    fill_entry(r, rule);
+    if (is_deep(rule)) {
+        fill_deep(r->deep_pair, &rule->deep);
+        r->deep = r->deep_pair;
     }
-    memset(t->taken, 0, CQ_MAX_LANES * stride * sizeof(t->taken[0]));
-    fill(t, rule, key);
-    free(key);
-    return t;
+    return r;
 }
 
-void flow_table_free(struct flow_table *t)
+void flow_entry_free(struct flow_entry *r)
 {
-    if (!t)
-        return;
-    free(t->deep);
-    free(t->place);
-    free(t->taken);
-    free(t);
+    free(r);
 }
 
-struct flow_count flow_table_count(const struct flow_table *t, unsigned rule)
+struct flow_count flow_entry_count(const struct flow_entry *r)
 {
     struct flow_count sum = {0};
 
     for (uint32_t lane = 0; lane < CQ_MAX_LANES; lane++) {
-        const struct flow_taken *taken = &t->taken[lane * t->lane_stride + t->place[rule]];
-
-        sum.frames += counter_get(&taken->frames);
-        sum.bytes += counter_get(&taken->bytes);
+        sum.frames += counter_get(&r->taken[lane].frames);
+        sum.bytes += counter_get(&r->taken[lane].bytes);
     }
     return sum;
 }
 
-const struct flow_entry *flow_table_match(const struct flow_table *t, const struct flow_keys *keys)
+/* ---- the table ---- */
+
+/* In an empty place: no frame has this bit. */
+static struct flow_entry nothing = {.value.headers = KEY_NEVER, .mask.headers = KEY_NEVER};
+
+static void append(struct flow_table *t, struct flow_entry *r, bool sniffer)
 {
-    for (unsigned i = t->sniffers; i < t->rules; i++)
-        if (flow_entry_matches(&t->entry[i], keys))
-            return &t->entry[i];
+    atomic_init(&t->entry[t->rules++], r);
+    t->sniffers += sniffer;
+}
+
+/* Behind which of the places a rule belongs. It is sought from the end: most programs' rules are
+ * equals, and each entry that is looked at is a miss of the cache. */
+static unsigned place_for(const struct flow_table *t, const struct flow_entry *added)
+{
+    unsigned i = t->rules;
+
+    for (; i; i--) {
+        const struct flow_entry *r = flow_table_at(t, i - 1);
+
+        if (r != &nothing && r->order <= added->order)
+            break;
+    }
+    return i;
+}
+
+static void copy_places(struct flow_table *t, const struct flow_table *old, unsigned from,
+                        unsigned to)
+{
+    unsigned n = t->rules, sniffers = t->sniffers;
+
+    for (unsigned i = from; i < to; i++) {
+        struct flow_entry *r = flow_table_at(old, i);
+
+        atomic_init(&t->entry[n], r);
+        n += r != &nothing;
+        sniffers += r != &nothing && i < old->sniffers;
+    }
+    t->rules = n;
+    t->sniffers = sniffers;
+}
+
+struct flow_table *flow_table_with(const struct flow_table *old, struct flow_entry *added)
+{
+    static const struct flow_table none;
+    struct flow_table *t;
+    unsigned place;
+
+    if (!old)
+        old = &none;
+    t = malloc(sizeof(*t) + (old->rules + 1) * sizeof(t->entry[0]));
+    if (!t)
+        return NULL;
+    t->rules = t->sniffers = 0;
+    place = added ? place_for(old, added) : old->rules;
+    copy_places(t, old, 0, place);
+    if (added)
+        append(t, added, is_sniffer(added));
+    copy_places(t, old, place, old->rules);
+    return t;
+}
+
+void flow_table_remove(struct flow_table *t, const struct flow_entry *r)
+{
+    for (unsigned i = 0; i < t->rules; i++)
+        if (flow_table_at(t, i) == r)
+            atomic_store_explicit(&t->entry[i], &nothing, memory_order_relaxed);
+}
+
+void flow_table_free(struct flow_table *t)
+{
+    free(t);
+}
+
+struct flow_entry *flow_table_match(const struct flow_table *t, struct flow_keys *keys)
+{
+    for (unsigned i = t->sniffers; i < t->rules; i++) {
+        struct flow_entry *r = flow_table_at(t, i);
+
+        if (flow_entry_matches(r, keys))
+            return r;
+    }
     return NULL;
 }

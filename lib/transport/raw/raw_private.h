@@ -23,6 +23,7 @@ enum {
     KEY_HAS_PORTS = 1 << 9,  /* TCP or UDP */
     KEY_MULTICAST = 1 << 10, /* the destination MAC is a group's */
     KEY_FRAGMENT = 1 << 11,  /* of an IP packet; the first one has ports, the others have none */
+    KEY_NEVER = 1 << 12,     /* no frame has it */
 };
 /* Beside enum flow_tunnel. */
 enum { KEY_HAS_GRE_KEY = 1 << 8 };
@@ -76,29 +77,35 @@ struct flow_deep_pair {
     union flow_deep_key value, mask;
 };
 
-struct flow_entry {
-    union flow_key value, mask;
-    const struct flow_deep_pair *deep; /* NULL: the outer headers alone decide */
-    struct qp *qp;
-    uint32_t tag;   /* 0: none */
-    uint32_t place; /* in flow_table.entry */
-    bool drop, is_default;
+/* What a rule has taken, on one lane: lanes share no cache line. */
+struct flow_taken {
+    CACHE_ALIGNED counter_t frames;
+    counter_t bytes;
 };
 
-/* What a rule has taken, on one lane. */
-struct flow_taken {
-    counter_t frames, bytes;
+struct flow_entry {
+    CACHE_ALIGNED union flow_key value;
+    union flow_key mask;
+    const struct flow_deep_pair *deep; /* deep_pair; or NULL: the outer headers alone decide */
+    struct qp *qp;
+    uint32_t tag;   /* 0: none */
+    uint32_t order; /* smaller ones are tried first; among equals the earlier one */
+    bool drop, is_default;
+    struct flow_taken taken[CQ_MAX_LANES];
+    struct flow_deep_pair deep_pair[];
 };
 
 struct flow_table {
-    unsigned rules, sniffers;
-    unsigned deep_rules;
-    struct flow_deep_pair *deep; /* of these; or NULL */
-    uint32_t *place;             /* of the caller's rules */
-    struct flow_taken *taken;    /* by lane and place */
-    size_t lane_stride;          /* of taken: lanes share no cache line */
-    struct flow_entry entry[];   /* sniffers, then the others, in the order of matching */
+    unsigned rules, sniffers; /* rules: with the empty places */
+    /* Sniffers, then the others, in the order of matching. An empty place has an entry, too, which
+     * matches nothing. */
+    struct flow_entry *_Atomic entry[];
 };
+
+static inline struct flow_entry *flow_table_at(const struct flow_table *t, unsigned place)
+{
+    return atomic_load_explicit(&t->entry[place], memory_order_relaxed);
+}
 
 static inline bool flow_deep_matches(const struct flow_deep_pair *p, const union flow_deep_key *k)
 {
@@ -108,36 +115,44 @@ static inline bool flow_deep_matches(const struct flow_deep_pair *p, const union
     return true;
 }
 
-/* What a table needs to know of a frame. */
+/* What rules need to know of a frame. */
 struct flow_keys {
     union flow_key outer;
-    union flow_deep_key deep; /* only if the table has deep rules */
+    const struct frame *frame;
+    bool has_deep; /* else no rule has asked for it */
+    union flow_deep_key deep;
 };
 
-static inline void flow_keys_parse(const struct flow_table *t, struct flow_keys *k,
-                                   const struct frame *f)
+static inline void flow_keys_parse(struct flow_keys *k, const struct frame *f)
 {
     flow_parse(&k->outer, f->data, f->len);
-    if (unlikely(t->deep_rules))
-        flow_parse_deep(&k->deep, f->data, f->len);
+    k->frame = f;
+    k->has_deep = false;
 }
 
-static inline bool flow_entry_matches(const struct flow_entry *r, const struct flow_keys *k)
+static inline const union flow_deep_key *flow_keys_deep(struct flow_keys *k)
+{
+    if (!k->has_deep)
+        flow_parse_deep(&k->deep, k->frame->data, k->frame->len);
+    k->has_deep = true;
+    return &k->deep;
+}
+
+static inline bool flow_entry_matches(const struct flow_entry *r, struct flow_keys *k)
 {
     for (unsigned i = 0; i < FLOW_KEY_WORDS; i++)
         if ((k->outer.word[i] ^ r->value.word[i]) & r->mask.word[i])
             return false;
-    return likely(!r->deep) || flow_deep_matches(r->deep, &k->deep);
+    return likely(!r->deep) || flow_deep_matches(r->deep, flow_keys_deep(k));
 }
 
 /* The rule that takes the frame, sniffers aside; or NULL. */
-const struct flow_entry *flow_table_match(const struct flow_table *t, const struct flow_keys *keys);
+struct flow_entry *flow_table_match(const struct flow_table *t, struct flow_keys *keys);
 
 /* A frame of len bytes. */
-static inline void flow_count(const struct flow_table *t, const struct flow_entry *r, uint32_t lane,
-                              uint32_t len)
+static inline void flow_count(struct flow_entry *r, uint32_t lane, uint32_t len)
 {
-    struct flow_taken *taken = &t->taken[lane * t->lane_stride + r->place];
+    struct flow_taken *taken = &r->taken[lane];
 
     counter_inc(&taken->frames);
     counter_add(&taken->bytes, len);

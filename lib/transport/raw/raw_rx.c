@@ -61,19 +61,19 @@ static void offer_host(struct engine *e, const struct frame *f, enum drop reason
 void raw_punt(struct engine *e, const struct frame *f, enum drop reason)
 {
     const struct flow_table *t = flow_rules(e);
-    const struct flow_entry *r = NULL;
+    struct flow_entry *r = NULL;
     bool arrived = e->rx_from == RX_DIRECT;
     struct flow_keys keys;
 
     if (t) {
-        flow_keys_parse(t, &keys, f);
+        flow_keys_parse(&keys, f);
         r = flow_table_match(t, &keys);
     }
     if (r && r->is_default && reason == DROP_not_our_mac)
         r = NULL; /* of what is the port's */
     if (r) {
         if (arrived)
-            flow_count(t, r, e->cfg.lane, f->len);
+            flow_count(r, e->cfg.lane, f->len);
         apply_rule(e, f, r, &keys.outer);
     }
     if (arrived && !r && reason == DROP_not_our_mac)
@@ -92,15 +92,15 @@ unsigned raw_sniff(struct engine *e, const struct frame *f)
 
     if (!t) /* they went just now */
         return 0;
-    flow_keys_parse(t, &keys, f);
+    flow_keys_parse(&keys, f);
     for (unsigned i = 0; i < t->sniffers; i++) {
-        const struct flow_entry *r = &t->entry[i];
+        struct flow_entry *r = flow_table_at(t, i);
         struct wq *wq;
 
         if (r->drop || !flow_entry_matches(r, &keys))
             continue;
         if (e->rx_from == RX_DIRECT)
-            flow_count(t, r, e->cfg.lane, f->len);
+            flow_count(r, e->cfg.lane, f->len);
         wq = taker(r, &keys.outer);
         if (wq_engine(wq) != e)
             continue;
@@ -125,9 +125,9 @@ void raw_sniff_elsewhere(struct engine *e, const struct frame *f)
 
     if (!t) /* they went just now */
         return;
-    flow_keys_parse(t, &keys, f);
+    flow_keys_parse(&keys, f);
     for (unsigned i = 0; i < t->sniffers; i++) {
-        const struct flow_entry *r = &t->entry[i];
+        const struct flow_entry *r = flow_table_at(t, i);
         struct engine *owner;
 
         if (r->drop || !flow_entry_matches(r, &keys))

@@ -191,10 +191,13 @@ void raw_kit_destroy(struct raw_kit *k)
 
 void raw_rules(struct raw_kit *k, const struct flow_rule *rule, unsigned rules)
 {
-    struct flow_table *t = rules ? flow_table_create(rule, rules) : NULL;
+    struct flow_kit before = k->flows;
 
-    assert_true(t || !rules);
-    flow_table_free(atomic_exchange(&k->slot.table, t));
+    assert_true(rules <= FLOW_KIT_RULES);
+    k->flows = flow_kit_init(rule, rules);
+    assert_true(k->flows.table || !rules);
+    atomic_store(&k->slot.table, k->flows.table);
+    flow_kit_fini(&before);
 }
 
 /* ---- queues ---- */

@@ -7,6 +7,7 @@
 #ifndef UROCE_RAW_KIT_H
 #define UROCE_RAW_KIT_H
 
+#include "flow_kit.h"
 #include "raw.h"
 
 #define RAW_ENGINES 2
@@ -36,6 +37,7 @@ struct raw_kit {
     struct wq_table *wqs;
     struct srq_table *srqs;
     struct flow_slot slot;
+    struct flow_kit flows; /* slot's */
     struct gid_table gids;
     struct encap_port port;
     struct mem_region region, foreign; /* the arena, in RAW_PD and in another domain */
@@ -69,7 +71,7 @@ struct raw_queue {
 /* mapped: the arena is reached directly, else by copies that may fail. */
 struct raw_kit *raw_kit_create(bool mapped);
 void raw_kit_destroy(struct raw_kit *k);
-/* Replaces all rules. */
+/* Replaces all rules, by at most FLOW_KIT_RULES. */
 void raw_rules(struct raw_kit *k, const struct flow_rule *rule, unsigned rules);
 
 struct raw_cq *raw_cq_create(uint32_t size);

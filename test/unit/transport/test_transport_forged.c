@@ -439,17 +439,18 @@ static void test_sniffer(void **state)
                            .rq = queue};
     int err;
     struct flow_rule rule = {.type = FLOW_SNIFFER, .qp = qp_create(t.fast.qps, &init, &err)};
-    struct flow_table *rules;
+    struct flow_entry *sniffer;
 
     assert_non_null(rule.qp);
-    rules = flow_table_create(&rule, 1);
-    assert_non_null(rules);
-    atomic_store(&t.fast.flows.table, rules);
+    sniffer = flow_entry_create(&rule);
+    assert_non_null(sniffer);
+    atomic_store(&t.fast.flows.table, flow_table_with(NULL, sniffer));
     post(SQE_WRITE, 8, 5);
     send_burst();
     receive_burst();
-    assert_int_equal(flow_table_count(rules, 0).frames, 5);
-    flow_table_free(rules);
+    assert_int_equal(flow_entry_count(sniffer).frames, 5);
+    flow_table_free(t.fast.flows.table);
+    flow_entry_free(sniffer);
     qp_free(rule.qp);
 }
 

@@ -728,8 +728,8 @@ static void drop_rules(void **state)
     arrive(f, 100);
     assert_int_equal(raw_drops(f->k, DROP_flow_drop), 1);
     assert_int_equal(f->k->node[0].others, 0);
-    assert_int_equal(flow_table_count(atomic_load(&f->k->slot.table), 0).frames, 1);
-    assert_int_equal(flow_table_count(atomic_load(&f->k->slot.table), 0).bytes, 14 + 100);
+    assert_int_equal(flow_entry_count(f->k->flows.entry[0]).frames, 1);
+    assert_int_equal(flow_entry_count(f->k->flows.entry[0]).bytes, 14 + 100);
 }
 
 /* Frames of RoCE's protocols that are too short or too broken to say that they are RoCE's. */

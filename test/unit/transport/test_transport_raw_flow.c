@@ -154,16 +154,16 @@ static void fields_expected(struct flow_match *m, const struct raw_spec *s,
 static bool matches(const struct flow_match *m, const struct raw_bytes *b)
 {
     const struct flow_rule rule = {.type = FLOW_NORMAL, .match = *m};
-    struct flow_table *t = flow_table_create(&rule, 1);
+    struct flow_kit flows = flow_kit_init(&rule, 1);
     uint8_t *copy = malloc(b->len); /* a read beyond it is reported */
     struct flow_keys keys;
     bool yes;
 
     memcpy(copy, b->data, b->len);
-    flow_keys_parse(t, &keys, &(struct frame){.data = copy, .len = b->len});
-    yes = flow_table_match(t, &keys);
+    flow_keys_parse(&keys, &(struct frame){.data = copy, .len = b->len});
+    yes = flow_table_match(flows.table, &keys);
     free(copy);
-    flow_table_free(t);
+    flow_kit_fini(&flows);
     return yes;
 }
 
@@ -362,8 +362,8 @@ static void first_rule_takes_the_frame(void **state)
         uint16_t type = types[random_below(&r, 3)];
         const struct raw_spec s = {.ether_type = type, .dmac = group ? group_mac : NULL};
         struct flow_rule rule[6] = {0};
-        const struct flow_entry *e;
-        struct flow_table *t;
+        struct flow_entry *e;
+        struct flow_kit flows;
         struct flow_keys keys;
         struct raw_bytes b;
         unsigned want;
@@ -378,28 +378,104 @@ static void first_rule_takes_the_frame(void **state)
                 rule[i].match.mask.ether_type = random_below(&r, 4) ? 0xFFFF : 0;
             }
         }
-        t = flow_table_create(rule, rules);
+        flows = flow_kit_init(rule, rules);
         raw_build(&b, &s);
-        flow_keys_parse(t, &keys, &(struct frame){.data = b.data, .len = b.len});
-        e = flow_table_match(t, &keys);
+        flow_keys_parse(&keys, &(struct frame){.data = b.data, .len = b.len});
+        e = flow_table_match(flows.table, &keys);
         want = winner(rule, rules, type, group);
         assert_int_equal(e ? e->tag : rules, want);
         if (e) {
             assert_int_equal(e->is_default, rule[want].type != FLOW_NORMAL);
             taken[rule[want].type]++;
-            flow_count(t, e, round % CQ_MAX_LANES, 60);
-            flow_count(t, e, 0, 1500);
+            flow_count(e, round % CQ_MAX_LANES, 60);
+            flow_count(e, 0, 1500);
         }
         for (unsigned i = 0; i < rules; i++) {
-            struct flow_count count = flow_table_count(t, i);
+            struct flow_count count = flow_entry_count(flows.entry[i]);
 
             assert_int_equal(count.frames, i == want ? 2 : 0);
             assert_int_equal(count.bytes, i == want ? 1560 : 0);
         }
-        flow_table_free(t);
+        flow_kit_fini(&flows);
     }
     assert_true(taken[FLOW_NORMAL] > 100 && taken[FLOW_ALL_DEFAULT] > 100 &&
                 taken[FLOW_MC_DEFAULT] > 100 && !taken[FLOW_SNIFFER]);
+}
+
+#define COMING 64
+
+struct coming {
+    struct flow_entry *entry; /* or NULL */
+    bool sniffer;
+    unsigned priority, made, count;
+};
+
+static void make_rule(struct coming *c, struct random *r, unsigned round)
+{
+    struct flow_rule rule = {.priority = (uint16_t)random_below(r, 8),
+                             .type = random_below(r, 4) ? FLOW_NORMAL : FLOW_SNIFFER};
+
+    *c = (struct coming){.entry = flow_entry_create(&rule),
+                         .sniffer = rule.type == FLOW_SNIFFER,
+                         .priority = rule.priority,
+                         .made = round};
+}
+
+/* Of rules that match all frames; or NULL. */
+static struct coming *first_of(struct coming *c)
+{
+    struct coming *best = NULL;
+
+    for (unsigned i = 0; i < COMING; i++) {
+        if (!c[i].entry || c[i].sniffer)
+            continue;
+        if (!best || c[i].priority < best->priority ||
+            (c[i].priority == best->priority && c[i].made < best->made))
+            best = &c[i];
+    }
+    return best;
+}
+
+/* Rules come and go in any order: the others keep their order and their counts. */
+static void rules_come_and_go(void **state)
+{
+    struct coming c[COMING] = {0}, *best;
+    struct flow_table *t = NULL;
+    struct random r = {.state = 11};
+    struct raw_bytes b;
+    struct flow_keys keys;
+
+    (void)state;
+    raw_build(&b, &(struct raw_spec){.ether_type = types[0]});
+    flow_keys_parse(&keys, &(struct frame){.data = b.data, .len = b.len});
+    for (unsigned round = 1; round <= 5000; round++) {
+        struct coming *now = &c[random_below(&r, COMING)];
+        struct flow_entry *gone = now->entry, *e;
+        struct flow_table *old = t;
+
+        if (gone) {
+            flow_table_remove(old, gone);
+            now->entry = NULL;
+            if (random_below(&r, 2)) /* else its place stays empty until the next rule */
+                t = flow_table_with(old, NULL);
+        } else {
+            make_rule(now, &r, round);
+            t = flow_table_with(old, now->entry);
+        }
+        if (old != t)
+            flow_table_free(old);
+        flow_entry_free(gone);
+        best = first_of(c);
+        e = flow_table_match(t, &keys);
+        assert_ptr_equal(e, best ? best->entry : NULL);
+        if (!e)
+            continue;
+        flow_count(e, round % CQ_MAX_LANES, 60);
+        assert_int_equal(flow_entry_count(e).frames, ++best->count);
+    }
+    flow_table_free(t);
+    for (unsigned i = 0; i < COMING; i++)
+        flow_entry_free(c[i].entry);
 }
 
 /* ---- hashes ---- */
@@ -590,6 +666,7 @@ int main(void)
         cmocka_unit_test(contradictions),
         cmocka_unit_test(bounded),
         cmocka_unit_test(first_rule_takes_the_frame),
+        cmocka_unit_test(rules_come_and_go),
         cmocka_unit_test(every_choice_of_fields),
         cmocka_unit_test(published_hashes),
     };
