@@ -100,9 +100,10 @@ struct congestion_config {
 };
 
 /** Each takes 80 KiB, from the first time that this many have a gap; and there is room for the
- * payloads of ENGINE_REORDER_PACKETS packets, 4 KiB each, taken when gaps need it. */
-#define ENGINE_REORDER_MAX     64
-#define ENGINE_REORDER_PACKETS 4096
+ * payloads of ENGINE_REORDER_PACKETS packets, 4 KiB each, taken when gaps need it. A program may
+ * hold as many as are free (enum share_loan). */
+#define ENGINE_REORDER_MAX     128
+#define ENGINE_REORDER_PACKETS 8192
 
 /** What an engine is created with. */
 struct engine_config {

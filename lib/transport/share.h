@@ -57,6 +57,20 @@ enum share_cost {
     COST_NS = 4,         /**< a nanosecond, where time is measured: page faults */
 };
 
+/**
+ * What an engine has a limited number of, and lends to queue pairs that lose packets. A program may
+ * hold as many as are free for the others: half of them if it is the only one. So those that hold
+ * most leave some for one that has none. Queue pairs that are no program's may take all.
+ */
+enum share_loan {
+    LOAN_STORE,  /**< of requests behind a gap: resp_store.c */
+    LOAN_ROOM,   /**< the payload of one of them */
+    LOAN_WATCH,  /**< of a request that is known to be lost: resp_watch.c */
+    LOAN_SACK,   /**< what is known about single packets: req_sack.c */
+    LOAN_REPEAT, /**< a part of a READ that is answered again: resp_repeat.c */
+    LOANS,
+};
+
 TAILQ_HEAD(share_list, share);
 TAILQ_HEAD(qp_tx_list, qp);
 
@@ -76,8 +90,9 @@ struct share {
     counter_t spent;           /**< in all */
     uint64_t passed_on;        /**< of that, what is in the parent's `spent` too */
     uint64_t granted;          /**< in all; compared with `spent` modulo 2^64 */
-    uint32_t weight;           /**< 0: a traffic class, which has no credit */
     uint32_t members;          /**< users: shares; programs: what the host has joined */
+    uint16_t weight;           /**< 0: a traffic class, which has no credit */
+    uint16_t lent[LOANS];      /**< what queue pairs hold; a program's first share counts for all */
 };
 
 /**

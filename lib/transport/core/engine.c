@@ -187,15 +187,21 @@ void engine_qp_attach(struct engine *e, struct qp *qp)
     set_engine(qp, e);
 }
 
+/* What its packets have lost is sent again, and asked for, as between strangers. */
+static void give_back_loans(struct qp *qp)
+{
+    resp_forget_kept(qp);
+    req_sack_abandon(qp);
+    resp_repeat_forget(qp);
+}
+
 /* Takes qp out of e's lists and wheel. */
 static void take_out(struct engine *e, struct qp *qp)
 {
     timer_remove(&e->wheel, &qp->timer);
     timer_remove(&e->wheel, &qp->pace);
     engine_tx_idle(e, qp);
-    resp_forget_kept(qp);
-    req_sack_abandon(qp);
-    resp_repeat_forget(qp);
+    give_back_loans(qp);
 }
 
 void engine_qp_detach(struct engine *e, struct qp *qp)
@@ -233,6 +239,7 @@ void engine_qp_set_shares(struct engine *e, struct qp *qp, struct share *shares)
     if (qp_owner_engine(qp) != e)
         return;
     engine_tx_idle(e, qp);
+    give_back_loans(qp);
     qp->shares = shares;
     set_engine(qp, e);
     if (listed)

@@ -39,11 +39,16 @@ static bool priority_of(const struct engine *e, const struct qp *qp, uint8_t *pr
     return ah;
 }
 
+struct share *share_first(struct engine *e, const struct qp *qp)
+{
+    return qp->shares ? &qp->shares[e->cfg.lane * share_count(&e->cfg.classes)] : e->own;
+}
+
 /* A queue pair without a datagram is in the first class, where it does not wait for others. */
 struct share *share_of(struct engine *e, const struct qp *qp)
 {
     const struct qos_classes *c = &e->cfg.classes;
-    struct share *first = qp->shares ? &qp->shares[e->cfg.lane * share_count(c)] : e->own;
+    struct share *first = share_first(e, qp);
     uint8_t priority;
 
     if (!c->count || !priority_of(e, qp, &priority))

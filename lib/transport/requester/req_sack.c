@@ -8,25 +8,37 @@
 #define REORDER_MAX 256u
 #define LOSSES      64u
 
-/* Queue pairs of an engine in recovery at a time: the others send all again, as to strangers. */
-#define SACKS_MAX 1024
-
 /* ---- life ---- */
 
+static struct req_sack *take(struct engine *e, const struct qp *qp)
+{
+    struct share *borrower = loan_take(e, qp, LOAN_SACK);
+    struct req_sack *s;
+
+    if (!borrower)
+        return NULL;
+    s = e->sack_free;
+    if (s)
+        e->sack_free = s->next;
+    else if (!(s = malloc(sizeof(*s))))
+        loan_end(e, borrower, LOAN_SACK);
+    if (s) {
+        s->e = e;
+        s->borrower = borrower;
+    }
+    return s;
+}
+
+/* A queue pair that gets none sends all again, as to a stranger. */
 struct req_sack *req_sack_open(struct engine *e, struct qp *qp)
 {
     struct req_sack *s = qp->req.sack;
 
     if (s)
         return s;
-    s = e->sack_free;
-    if (s)
-        e->sack_free = s->next;
-    else if (e->sacks < SACKS_MAX && (s = malloc(sizeof(*s))))
-        e->sacks++;
+    s = take(e, qp);
     if (!s)
         return NULL;
-    s->e = e;
     s->high = s->expected = s->executed = s->lost_end = qp->req.una;
     s->order = s->arrived_order[0] = s->arrived_order[1] = 0;
     memset(&s->here, 0, offsetof(struct req_sack, sent) - offsetof(struct req_sack, here));
@@ -44,6 +56,7 @@ void req_sack_close(struct qp *qp)
     s->next = s->e->sack_free;
     s->e->sack_free = s;
     qp->req.sack = NULL;
+    loan_end(s->e, s->borrower, LOAN_SACK);
 }
 
 void req_sack_abandon(struct qp *qp)

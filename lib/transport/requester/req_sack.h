@@ -27,6 +27,7 @@ struct sack_bits {
 
 struct req_sack {
     struct engine *e;
+    struct share *borrower;
     struct req_sack *next; /* it is free */
     psn_t high;            /* behind the last packet that is known to have arrived */
     psn_t expected;        /* the peer has executed what is before */

@@ -108,8 +108,8 @@ static void execute_of(struct engine *e, struct qp *qp)
 
 void resp_execute_kept(struct engine *e)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(e->store) && e->stores_used; i++)
-        if (e->store[i] && e->store[i]->qp)
+    for (unsigned i = 0; i < ARRAY_SIZE(e->store) && e->store[i] && e->stores_used; i++)
+        if (e->store[i]->qp)
             execute_of(e, e->store[i]->qp);
     if (e->watches)
         resp_tell_losses(e);

@@ -5,16 +5,20 @@
 
 #include <stdlib.h>
 
-#define REPEATS_MAX 4096 /* of an engine at a time */
-
-static struct resp_repeat *take(struct engine *e)
+static struct resp_repeat *take(struct engine *e, const struct qp *qp)
 {
-    struct resp_repeat *a = e->repeat_free;
+    struct share *borrower = loan_take(e, qp, LOAN_REPEAT);
+    struct resp_repeat *a;
 
+    if (!borrower)
+        return NULL;
+    a = e->repeat_free;
     if (a)
         e->repeat_free = a->next;
-    else if (e->repeats < REPEATS_MAX && (a = malloc(sizeof(*a))))
-        e->repeats++;
+    else if (!(a = malloc(sizeof(*a))))
+        loan_end(e, borrower, LOAN_REPEAT);
+    if (a)
+        *a = (struct resp_repeat){.e = e, .borrower = borrower};
     return a;
 }
 
@@ -36,6 +40,7 @@ static void give_back(struct qp *qp, struct resp_repeat **link)
     *link = a->next;
     a->next = a->e->repeat_free;
     a->e->repeat_free = a;
+    loan_end(a->e, a->borrower, LOAN_REPEAT);
     resp_repeats_owed(&qp->resp, -1);
 }
 
@@ -77,10 +82,9 @@ bool resp_repeat_add(struct engine *e, struct qp *qp, const struct pkt *p,
     if (!packets) /* they are still to come */
         return true;
     end = replace(qp, p->psn, packets);
-    a = end ? take(e) : NULL;
+    a = end ? take(e, qp) : NULL;
     if (!a)
         return false;
-    *a = (struct resp_repeat){.e = e};
     a->r = (struct resp_resource){.kind = KIND_READ_REQUEST,
                                   .pending = true,
                                   .answered = true,

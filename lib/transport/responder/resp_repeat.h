@@ -13,6 +13,7 @@
 struct resp_repeat {
     struct resp_repeat *next;
     struct engine *e;
+    struct share *borrower;
     struct resp_resource r;
     uint32_t end; /* behind its last packet that is sent again */
 };

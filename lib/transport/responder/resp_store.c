@@ -6,21 +6,21 @@
  * send again what it has not sent again yet. One that does finds its packets acknowledged as
  * duplicates.
  *
- * An engine has some stores, a queue pair with a gap one of them, if one is free: the others drop
- * what is behind a gap. Memory is taken when gaps need it, for payloads a few packets at a time,
- * and then stays.
+ * An engine has some stores, a queue pair with a gap one of them, if its program may have one more
+ * (loan.c): the others drop what is behind a gap. Memory is taken when gaps need it, for payloads a
+ * few packets at a time, and then stays.
  */
 #include "resp_store.h"
 #include "srq.h"
 
 #include <stdlib.h>
 
-/* A store that kept nothing for that long may be taken by another queue pair: its peer is gone. */
+/* A store that kept nothing for that long is given to another queue pair that needs one: its peer
+ * is gone. */
 #define STORE_IDLE (10 * NS_PER_MS)
 
-/* Room for payloads: taken as many packets at a time, and at most as many. */
+/* Room for payloads is taken as many packets at a time. */
 #define ROOM_BLOCK 16
-#define ROOM_MAX   (ENGINE_REORDER_PACKETS / ROOM_BLOCK)
 
 struct kept_room {
     union {
@@ -36,28 +36,32 @@ struct room_block {
 
 static void more_room(struct engine *e)
 {
-    struct room_block *b = e->room_blocks < ROOM_MAX ? malloc(sizeof(*b)) : NULL;
+    struct room_block *b = malloc(sizeof(*b));
 
     if (!b)
         return;
     b->next = e->room_block;
     e->room_block = b;
-    e->room_blocks++;
     for (unsigned i = 0; i < ROOM_BLOCK; i++) {
         b->room[i].next = e->room_free;
         e->room_free = &b->room[i];
     }
 }
 
-static struct kept_room *take_room(struct engine *e)
+static struct kept_room *take_room(struct resp_store *s)
 {
+    struct engine *e = s->e;
     struct kept_room *r;
 
+    if (!loan_take_more(e, s->borrower, LOAN_ROOM))
+        return NULL;
     if (!e->room_free)
         more_room(e);
     r = e->room_free;
     if (r)
         e->room_free = r->next;
+    else
+        loan_end(e, s->borrower, LOAN_ROOM);
     return r;
 }
 
@@ -69,6 +73,7 @@ void resp_kept_done(struct resp_store *s, struct kept *k)
     k->room->next = s->e->room_free;
     s->e->room_free = k->room;
     k->room = NULL;
+    loan_end(s->e, s->borrower, LOAN_ROOM);
 }
 
 void resp_forget_kept(struct qp *qp)
@@ -82,6 +87,7 @@ void resp_forget_kept(struct qp *qp)
     for (unsigned i = 0; i < RESP_STORE_PACKETS; i++)
         resp_kept_done(s, &s->kept[i]);
     s->qp = NULL;
+    loan_end(s->e, s->borrower, LOAN_STORE);
     s->e->stores_used--;
     qp->resp.store = NULL;
 }
@@ -98,24 +104,43 @@ void resp_store_free(struct engine *e)
     }
 }
 
-/* A free store, a new one, or one that is not of use any more. */
+/* Those that are of no use any more are free for others. */
+static void forget_idle(struct engine *e)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(e->store) && e->store[i]; i++)
+        if (e->store[i]->qp && e->now - e->store[i]->last_time > STORE_IDLE)
+            resp_forget_kept(e->store[i]->qp);
+}
+
+/* A free store, or a new one. There is one: no more are lent than there are. */
 static struct resp_store *find_store(struct engine *e)
 {
-    for (unsigned i = 0; i < min_of((unsigned)ARRAY_SIZE(e->store), e->cfg.reorder); i++) {
-        struct resp_store *s = e->store[i];
+    struct resp_store **s = e->store;
 
-        if (!s) {
-            s = e->store[i] = calloc(1, sizeof(*s));
-            if (!s)
-                return NULL;
-            s->e = e;
-        }
-        if (s->qp && e->now - s->last_time > STORE_IDLE)
-            resp_forget_kept(s->qp);
-        if (!s->qp)
-            return s;
+    while (*s && (*s)->qp)
+        s++;
+    if (!*s && (*s = calloc(1, sizeof(**s))))
+        (*s)->e = e;
+    return *s;
+}
+
+static struct resp_store *borrow_store(struct engine *e, const struct qp *qp)
+{
+    struct share *borrower = loan_take(e, qp, LOAN_STORE);
+    struct resp_store *s;
+
+    if (!borrower) {
+        forget_idle(e);
+        borrower = loan_take(e, qp, LOAN_STORE);
     }
-    return NULL;
+    if (!borrower)
+        return NULL;
+    s = find_store(e);
+    if (s)
+        s->borrower = borrower;
+    else
+        loan_end(e, borrower, LOAN_STORE);
+    return s;
 }
 
 static struct resp_store *store_of(struct engine *e, struct qp *qp)
@@ -127,7 +152,7 @@ static struct resp_store *store_of(struct engine *e, struct qp *qp)
             s->last = qp->resp.epsn;
         return s;
     }
-    s = find_store(e);
+    s = borrow_store(e, qp);
     if (!s)
         return NULL;
     s->qp = qp;
@@ -150,7 +175,7 @@ static bool keep(struct resp_store *s, struct kept *k, const struct pkt *p, cons
 {
     resp_kept_done(s, k);
     if (p->payload_len) {
-        k->room = take_room(s->e);
+        k->room = take_room(s);
         if (!k->room)
             return false;
         memcpy(k->room->bytes, p->payload, p->payload_len);

@@ -18,6 +18,7 @@ struct kept {
 struct resp_store {
     struct engine *e;
     struct qp *qp;  /* NULL: free */
+    struct share *borrower;
     psn_t last;     /* the last PSN that is kept */
     psn_t told;     /* the last gap that a plain NAK told of */
     bool waits;     /* the expected request is kept, and waits for a resource */

@@ -8,6 +8,7 @@
 static struct loss_watch *watch_of(struct engine *e, const struct qp *qp)
 {
     struct loss_watch *idle = NULL;
+    struct share *borrower;
 
     for (unsigned i = 0; i < e->watches; i++) {
         if (e->watch[i].qp == qp)
@@ -15,13 +16,14 @@ static struct loss_watch *watch_of(struct engine *e, const struct qp *qp)
         if (e->now - e->watch[i].since > WATCH_IDLE)
             idle = &e->watch[i];
     }
-    if (e->watches < LOSS_WATCHES) {
-        e->stores_used++;
-        return &e->watch[e->watches++];
-    }
     if (idle)
-        idle->qp->resp.watcher = NULL;
-    return idle;
+        resp_watch_no_more(idle->qp);
+    borrower = loan_take(e, qp, LOAN_WATCH);
+    if (!borrower)
+        return NULL;
+    e->stores_used++;
+    e->watch[e->watches].borrower = borrower;
+    return &e->watch[e->watches++];
 }
 
 void resp_watch(struct engine *e, struct qp *qp, psn_t p)
@@ -30,7 +32,9 @@ void resp_watch(struct engine *e, struct qp *qp, psn_t p)
 
     if (!w || (qp->resp.watcher && !psn_before(p, w->lost)))
         return;
-    *w = (struct loss_watch){.qp = qp, .lost = p, .since = e->now};
+    w->qp = qp;
+    w->lost = p;
+    w->since = e->now;
     qp->resp.watcher = e;
 }
 
@@ -41,6 +45,7 @@ void resp_watch_no_more(struct qp *qp)
 
     while (e->watch[i].qp != qp)
         i++;
+    loan_end(e, e->watch[i].borrower, LOAN_WATCH);
     e->watch[i] = e->watch[--e->watches];
     e->stores_used--;
     qp->resp.watcher = NULL;
