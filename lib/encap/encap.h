@@ -61,8 +61,9 @@ struct encap_view {
  * @param port  The port that received it.
  * @return  DROP_NONE, or the first of these that is found, in this order: DROP_truncated,
  *     DROP_not_our_mac, DROP_not_roce, DROP_bad_ip_header (also IPv4-mapped addresses in an IPv6
- *     header), DROP_ip_fragment, DROP_udp_length, DROP_wrong_destination. A length is checked where
- *     it is met, so that DROP_truncated may come later.
+ *     header, and a source that is a group, broadcast or unspecified), DROP_ip_fragment,
+ *     DROP_udp_length, DROP_wrong_destination. A length is checked where it is met, so that
+ *     DROP_truncated may come later.
  */
 enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
                    const struct encap_port *port);

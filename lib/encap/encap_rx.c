@@ -58,6 +58,20 @@ static enum drop rx_udp(struct encap_view *v, const uint8_t *udp, size_t ip_payl
 }
 
 /*
+ * Whether a source may be one host's: an answer to another would go to many. IPv4 (RFC 1122,
+ * 3.2.1.3): it is below 224.0.0.0, or above 239.255.255.255. IPv6 (RFC 4291, 2.5.2 and 2.7).
+ */
+static bool is_ipv4_source(uint32_t address)
+{
+    return likely(address - 1 < 0xDFFFFFFF) || address - 0xF0000000 < 0x0FFFFFFF;
+}
+
+static bool is_ipv6_source(const union gid *address)
+{
+    return !gid_is_multicast(address) && !gid_is_zero(address);
+}
+
+/*
  * encap.h defines the order of the checks: a packet of another protocol is not_roce however broken
  * it is, so the ports are read before the header is checked.
  */
@@ -82,7 +96,8 @@ static enum drop rx_ipv4(struct encap_view *v, const struct unparsed *r)
     if (drop)
         return drop;
     total = get_be16(ip + 2);
-    if (header_len != IPV4_LEN || ipv4_sum(ip) != 0xFFFF || total < IPV4_LEN)
+    if (header_len != IPV4_LEN || ipv4_sum(ip) != 0xFFFF || total < IPV4_LEN ||
+        !is_ipv4_source(get_be32(ip + 12)))
         return DROP_bad_ip_header;
     if (get_be16(ip + 6) & IPV4_FRAGMENT_MASK)
         return DROP_ip_fragment;
@@ -138,7 +153,7 @@ static enum drop rx_ipv6(struct encap_view *v, const struct unparsed *r)
     v->l3_kind = ICRC_IPV6;
     view_ipv6(v, ip, payload);
     /* IPv4-mapped addresses are never on the wire; they would match the IPv4 GID of that form. */
-    if (gid_is_ipv4(&v->sgid) || gid_is_ipv4(&v->dgid))
+    if (gid_is_ipv4(&v->sgid) || gid_is_ipv4(&v->dgid) || !is_ipv6_source(&v->sgid))
         return DROP_bad_ip_header;
     return rx_udp(v, ip + IPV6_LEN, payload);
 }
@@ -157,6 +172,8 @@ static enum drop rx_grh(struct encap_view *v, const struct unparsed *r)
         return DROP_truncated;
     v->l3_kind = ICRC_GRH;
     view_ipv6(v, grh, payload);
+    if (!is_ipv6_source(&v->sgid))
+        return DROP_bad_ip_header;
     v->udp_sport = 0;
     v->bth = grh + IPV6_LEN;
     v->bth_len = (uint32_t)payload;

@@ -10,12 +10,11 @@
 
 #define OPCODE_MAD OPCODE(PKT_UD, OP_SEND_ONLY)
 
-/* A multicast source would make many hosts receive the answer. */
 static bool is_mad(const struct encap_view *v, const struct pkt *p)
 {
     return p->opcode == OPCODE_MAD && (p->pkey & 0x7FFF) == (PKEY_DEFAULT & 0x7FFF) &&
            p->deth.qkey == MAD_QKEY && p->deth.src_qpn == QPN_GSI && p->payload_len == MAD_LEN &&
-           v->gid_index >= 0 && !gid_is_multicast(&v->dgid) && !gid_is_multicast(&v->sgid);
+           v->gid_index >= 0 && !gid_is_multicast(&v->dgid);
 }
 
 bool gsi_rx(struct device *d, const uint8_t *frame, uint32_t len)

@@ -420,6 +420,28 @@ static void test_reserved_vlan_id(void **state)
     assert_int_equal(rx(&s), DROP_not_roce);
 }
 
+/* An answer would go to many hosts, or to none. */
+static void test_source_is_no_host(void **state)
+{
+    static const uint8_t none[16],
+        v4[][4] = {{0}, {224, 0, 0, 0}, {239, 255, 255, 255}, {255, 255, 255, 255}};
+    static const uint8_t group[16] = {0xFF, 0x02, [15] = 1};
+
+    for (size_t i = 0; i < ARRAY_SIZE(v4); i++) {
+        struct sample s = sample_v4();
+
+        memcpy(s.bytes + IP + IPV4_SRC_OFF, v4[i], 4);
+        resum(&s);
+        assert_int_equal(rx(&s), DROP_bad_ip_header);
+    }
+    for (int i = 0; i < 4; i++) {
+        struct sample s = i % 2 ? sample_v6() : sample_v1();
+
+        memcpy(s.bytes + IP + IPV6_SRC_OFF, i / 2 ? none : group, 16);
+        assert_int_equal(rx(&s), DROP_bad_ip_header);
+    }
+}
+
 static void test_bad_ip_header(void **state)
 {
     struct sample s = sample_v4();
@@ -687,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_traffic_class_of_any_frame),
         cmocka_unit_test(test_reserved_vlan_id),
         cmocka_unit_test(test_bad_ip_header),
+        cmocka_unit_test(test_source_is_no_host),
         cmocka_unit_test(test_ipv4_mapped_in_ipv6),
         cmocka_unit_test(test_ipv4_options),
         cmocka_unit_test(test_ip_fragment),
