@@ -82,6 +82,10 @@ class Client:
             self.socket.sendmsg([data], rights)
         except (BrokenPipeError, ConnectionResetError):
             raise Gone()
+        except PermissionError:  # Linux 6.16 and later: not before the connection is accepted
+            if self.call(QUERY_DEVICE)[0]:
+                raise Gone()
+            self.socket.sendmsg([data], rights)
 
     def receive(self):
         """Status and body of the next reply; its descriptors replace self.fds."""

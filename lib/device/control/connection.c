@@ -17,6 +17,9 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 
 /* The network answered, or an errand ended, so parked requests can be answered. */
 static void retry_waiting(void *ctx)
@@ -68,6 +71,13 @@ static int peer_of(int sock, struct ucred *peer)
     return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, peer, &len) ? -errno : 0;
 }
 
+void connection_allow_fds(int fd, bool allow)
+{
+    const int on = allow;
+
+    setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
+}
+
 /* In a line of its own for each user: all those of the user's processes may wait. */
 void connection_refuse(struct connections *cs, int fd)
 {
@@ -113,6 +123,7 @@ int connection_open(struct connections *cs, int fd)
         connection_refuse(cs, fd);
         return err;
     }
+    connection_allow_fds(fd, true);
     err = event_loop_add(connection_loop(cn), &cn->socket, EPOLLIN);
     if (!err && cn->process.fd >= 0)
         err = event_loop_add(connection_loop(cn), &cn->process, EPOLLIN);

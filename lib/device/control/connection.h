@@ -32,6 +32,10 @@ struct connections {
 /* No connections. Requests are answered again when the rnic calls for it (rnic_on_retry). */
 void connections_init(struct connections *cs, struct rnic *rnic, struct event_loop *loop);
 
+/* Whether clients may send descriptors to a socket, or to those that it accepts from now on. Linux
+ * 6.16 and later: before, they always may. */
+void connection_allow_fds(int fd, bool allow);
+
 /* A connection on an accepted socket, which is closed on failure. 0 or a negative errno. */
 int connection_open(struct connections *cs, int fd);
 

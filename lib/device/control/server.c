@@ -18,7 +18,7 @@
 /* For requests that run on other threads; those that do not end keep their memory. */
 #define END_SECONDS 1
 
-/* Refused connections that are not yet closed; no quota is charged for them. */
+/* Refused connections with descriptors that are not yet closed; no quota is charged for them. */
 #define CLOSING_MAX 32
 /* For which no connection is accepted when there are as many, or no descriptor is left. */
 #define PAUSE_NS 1000000L
@@ -95,6 +95,9 @@ static int open_listener(struct server *s)
                                                             config->mode, config->group);
     if (s->listener.fd < 0)
         return s->listener.fd;
+    /* A refused connection then has none, and is closed at once: no program sends one before the
+     * reply to its first message. */
+    connection_allow_fds(s->listener.fd, false);
     err = s->pause.fd < 0 ? -EMFILE : event_loop_add(config->loop, &s->pause, EPOLLIN);
     if (!err)
         err = event_loop_add(config->loop, &s->listener, EPOLLIN);

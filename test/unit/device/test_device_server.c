@@ -19,6 +19,9 @@
 #include "server.h"
 
 #define CONNECTIONS 8u
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 
 static struct sockaddr_un addr = {.sun_family = AF_UNIX};
 static struct event_loop *loop;
@@ -27,10 +30,12 @@ static struct server *server;
 static struct errand waits[2 * ERRAND_CLIENT_THREADS];
 static unsigned waiting;
 static int gate[2];
+static int listener; /* the server's; 0: it makes its own */
 
 static struct server *open_server(void)
 {
-    struct server_config config = {.loop = loop,
+    struct server_config config = {.listen_fd = listener,
+                                   .loop = loop,
                                    .rnic = rnic,
                                    .path = addr.sun_path,
                                    .mode = 0600,
@@ -55,6 +60,21 @@ static int setup(void **state)
     return server ? pipe(gate) : -1;
 }
 
+/* As Linux before 6.16: descriptors may come before a connection is accepted. */
+static int setup_older(void **state)
+{
+    const int on = 1;
+
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "/tmp/uroce-test-server.%d", getpid());
+    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(listen(listener, 4096), 0);
+    assert_int_equal(setup(state), 0);
+    setsockopt(listener, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
+    listener = 0;
+    return 0;
+}
+
 static int teardown(void **state)
 {
     close(gate[1]); /* all errands go on */
@@ -62,6 +82,7 @@ static int teardown(void **state)
     rnic_destroy(rnic);
     event_loop_destroy(loop);
     close(gate[0]);
+    unlink(addr.sun_path);
     return 0;
 }
 
@@ -220,6 +241,47 @@ static void test_refused(void **state)
     close(gate[1]);
     gate[1] = -1;
     serve();
+    client[0] = connect_client();
+    send_request(client[0], -1);
+    expect_answer(client[0], 0);
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        close(client[i]);
+}
+
+static bool kernel_has_option(int sock)
+{
+    socklen_t len = sizeof(int);
+    int on;
+
+    return !getsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &on, &len);
+}
+
+/* Descriptors are taken from clients that have a connection alone: those of refused ones, whose
+ * close may wait, would be in the way of others. */
+static void test_refused_without_descriptors(void **state)
+{
+    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION};
+    int client[CONNECTIONS];
+    unsigned before;
+
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        client[i] = connect_client();
+    if (!kernel_has_option(client[0]))
+        skip();
+    serve();
+    block_line(-1);
+    before = open_files();
+    for (unsigned i = 0; i < 60; i++) {
+        int refused = connect_client();
+
+        assert_int_equal(ctl_send(refused, &m, gate, 1, 0), -EPERM);
+        close(refused);
+        serve();
+    }
+    assert_int_equal(open_files(), before);
+    send_request(client[0], gate[0]); /* none is taken for such a request: EINVAL */
+    expect_answer(client[0], -EINVAL);
+    close(client[0]);
     client[0] = connect_client();
     send_request(client[0], -1);
     expect_answer(client[0], 0);
@@ -466,12 +528,13 @@ static void test_path_of_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_ended, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ended_with_a_message, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ended, setup_older, teardown),
+        cmocka_unit_test_setup_teardown(test_ended_with_a_message, setup_older, teardown),
         cmocka_unit_test_setup_teardown(test_ended_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup_older, teardown),
+        cmocka_unit_test_setup_teardown(test_refused_without_descriptors, setup, teardown),
         cmocka_unit_test_setup_teardown(test_errands_pending, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_descriptor, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_descriptor, setup_older, teardown),
         cmocka_unit_test_setup_teardown(test_ended_while_opening, setup, teardown),
         cmocka_unit_test_setup_teardown(test_posted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_posted_connect, setup, teardown),
