@@ -105,7 +105,8 @@ struct cm {
     TAILQ_HEAD(, cm_id) lingering; /* the oldest first */
     LIST_HEAD(, cm_user) users;
     struct cm_hash ports;
-    uint16_t last_port; /* that was given */
+    uint64_t taken[4][65536 / 64]; /* port numbers that ids have: cm_ports.c */
+    uint16_t last_port;            /* that was given */
     struct gsi_classes classes;
     ns_t rx_time;                        /* of the MAD that is being received */
     struct cm_early early[CM_EARLY_MAX]; /* in the order of their arrival */

@@ -18,6 +18,10 @@ enum { LISTENERS, REUSERS, OTHERS, LISTS };
 /* How many of these a request is compared with: one that is about to listen was bound just now. */
 #define NEWEST 8
 
+/* At most this many of the numbers in use are asked whether they can have one more id, so that one
+ * that finds none costs others little time. */
+#define SHARED_TRIES 1024u
+
 /* The ids of one service ID. */
 struct cm_ports_row {
     struct cm_hash_node node;
@@ -44,6 +48,23 @@ void cm_ports_destroy(struct cm *cm)
 }
 
 /* ---- rows ---- */
+
+/* A bit for each number of the port space, set while ids have it; NULL: there are no numbers. */
+static uint64_t *taken_of(struct cm *cm, enum ip_cm_port_space ps)
+{
+    switch (ps) {
+    case IP_CM_PS_IPOIB:
+        return cm->taken[0];
+    case IP_CM_PS_TCP:
+        return cm->taken[1];
+    case IP_CM_PS_UDP:
+        return cm->taken[2];
+    case IP_CM_PS_IB:
+        return cm->taken[3];
+    default:
+        return NULL;
+    }
+}
 
 static uint64_t hash_of(const struct cm *cm, uint64_t service_id)
 {
@@ -72,12 +93,27 @@ static bool is_given(const struct cm_id *id, uint64_t service_id)
            number <= id->cm->config.last_port;
 }
 
+/* Notes whether a port number has ids. */
+static void mark(struct cm *cm, uint64_t service_id, bool taken)
+{
+    uint64_t *numbers = taken_of(cm, ip_cm_port_space_of(service_id));
+    uint16_t number = (uint16_t)service_id;
+
+    if (!numbers)
+        return;
+    if (taken)
+        numbers[number / 64] |= UINT64_C(1) << number % 64;
+    else
+        numbers[number / 64] &= ~(UINT64_C(1) << number % 64);
+}
+
 static void drop_empty(struct cm *cm, struct cm_ports_row *row)
 {
     for (unsigned i = 0; i < LISTS; i++)
         if (!LIST_EMPTY(&row->ids[i]))
             return;
     cm_hash_remove(&cm->ports, &row->node);
+    mark(cm, row->service_id, false);
     free(row);
 }
 
@@ -96,6 +132,7 @@ static int add_to_row(struct cm_id *id, uint64_t service_id)
             return -ENOMEM;
         row->service_id = service_id;
         cm_hash_add(&id->cm->ports, &row->node, hash_of(id->cm, service_id));
+        mark(id->cm, service_id, true);
     }
     if (cm_share_add(&row->shares, id->user, is_given(id, service_id))) {
         drop_empty(id->cm, row);
@@ -240,26 +277,73 @@ static bool number_is_free(const struct cm_id *id, uint16_t number)
     return id->dst.number ? is_unique(id, row) : !check_row(id, row, false);
 }
 
-/* A free number of the range, from a random one on; the one given last only if there is no other.
- */
+/* The first number from one on, up to another, that no id has; 0: none. */
+static uint32_t first_unused(const uint64_t *taken, uint32_t from, uint32_t last)
+{
+    for (uint32_t n = from; n <= last; n = (n | 63) + 1) {
+        uint64_t unused = ~taken[n / 64] & UINT64_MAX << n % 64;
+
+        if (!unused)
+            continue;
+        n = n / 64 * 64 + (uint32_t)__builtin_ctzll(unused);
+        return n <= last ? n : 0;
+    }
+    return 0;
+}
+
+/* The same of the range, which is looked at from `start` on and around. */
+static uint32_t unused_from(struct cm *cm, enum ip_cm_port_space ps, uint32_t start)
+{
+    const uint64_t *taken = taken_of(cm, ps);
+    uint32_t number = first_unused(taken, start, cm->config.last_port);
+
+    return number ? number : first_unused(taken, cm->config.first_port, start - 1);
+}
+
+/* The number that was given last comes last. 0: none. */
+static uint32_t unused_number(struct cm *cm, enum ip_cm_port_space ps, uint32_t start)
+{
+    uint32_t number = unused_from(cm, ps, start);
+
+    if (!number || number != cm->last_port)
+        return number;
+    return unused_from(cm, ps, number < cm->config.last_port ? number + 1 : cm->config.first_port);
+}
+
+/* One that ids have, and that is free for this one; the one given last only if there is no other.
+ * 0: none. */
+static uint32_t shared_number(const struct cm_id *id, uint32_t start)
+{
+    const struct cm_config *c = &id->cm->config;
+    uint32_t range = c->last_port - c->first_port + 1u, last = id->cm->last_port;
+
+    for (uint32_t i = 0; i < min_of(range, SHARED_TRIES); i++) {
+        uint32_t number = c->first_port + (start - c->first_port + i) % range;
+
+        if (number != last && number_is_free(id, (uint16_t)number))
+            return number;
+    }
+    if (last < c->first_port || last > c->last_port || !number_is_free(id, (uint16_t)last))
+        return 0;
+    return last;
+}
+
+/* A free number of the range, from a random one on. */
 static int bind_any(struct cm_id *id)
 {
     struct cm *cm = id->cm;
     uint32_t first = cm->config.first_port, range = cm->config.last_port - first + 1u;
-    uint32_t start = cm_random(cm) % range;
+    uint32_t start = first + cm_random(cm) % range, number = 0;
+    bool may_take = cm_user_may_take(id->user);
 
-    if (!id->dst.number && !cm_user_may_take(id->user))
-        return refuse_number(cm);
-    for (uint32_t i = 0; i <= range; i++) {
-        uint16_t number = (uint16_t)(i < range ? first + (start + i) % range : cm->last_port);
-
-        if ((i < range && number == cm->last_port) || number < first ||
-            number > cm->config.last_port || !number_is_free(id, number))
-            continue;
-        cm->last_port = id->src.number = number;
-        return add_to_row(id, ip_cm_service_id(id->ps, number));
-    }
-    return cm_user_may_take(id->user) ? -EADDRNOTAVAIL : refuse_number(cm);
+    if (may_take)
+        number = unused_number(cm, id->ps, start);
+    if (!number && (may_take || id->dst.number))
+        number = shared_number(id, start);
+    if (!number)
+        return may_take ? -EADDRNOTAVAIL : refuse_number(cm);
+    cm->last_port = id->src.number = (uint16_t)number;
+    return add_to_row(id, ip_cm_service_id(id->ps, id->src.number));
 }
 
 static int bind_number(struct cm_id *id)

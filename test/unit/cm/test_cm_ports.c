@@ -2,6 +2,7 @@
 /* Port numbers and addresses: who may bind and listen where, and whose request it is. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "cm_internal.h"
 #include "cm_kit.h"
@@ -263,6 +264,42 @@ static void test_numbers_run_out(void **state)
     cm_kit_free(k);
 }
 
+static ns_t cpu_time(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (ns_t)t.tv_sec * SEC + (ns_t)t.tv_nsec;
+}
+
+/* A call that finds no number does not look at all that there are: it would keep all programs
+ * waiting. Asking for each of them by itself takes many times longer. */
+static void test_time_without_a_number(void **state)
+{
+    enum { FIRST = 32768, LAST = 60999, TIMES = 16 };
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_addr a = addr(A1, 0), to = addr(A2, 5);
+    struct cm_id *id = new_id(k, IP_CM_PS_TCP);
+    ns_t none, each;
+
+    for (unsigned i = FIRST; i <= LAST; i++) /* each of them is found, to the last one */
+        assert_int_equal(cm_bind(new_id(k, IP_CM_PS_TCP), &a, &to, 0), 0);
+    none = cpu_time();
+    for (unsigned i = 0; i < TIMES; i++)
+        assert_int_equal(cm_bind(id, &a, &to, 0), -EADDRNOTAVAIL);
+    each = cpu_time();
+    for (unsigned i = 0; i < TIMES; i++)
+        for (unsigned n = FIRST; n <= LAST; n++) {
+            a.number = (uint16_t)n;
+            assert_int_equal(cm_bind(id, &a, &to, 0), -EADDRINUSE);
+        }
+    assert_in_range(16 * (each - none), 1, cpu_time() - each);
+    a.number = 0;
+    to.number = 6; /* which can share each */
+    assert_int_equal(cm_bind(id, &a, &to, 0), 0);
+    cm_kit_free(k);
+}
+
 /* A listener that is not bound gets a number of its own. */
 static void test_listen_without_binding(void **state)
 {
@@ -391,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_free_numbers),
         cmocka_unit_test(test_number_of_a_listener),
         cmocka_unit_test(test_numbers_run_out),
+        cmocka_unit_test(test_time_without_a_number),
         cmocka_unit_test(test_listen_without_binding),
         cmocka_unit_test(test_what_a_listener_takes),
         cmocka_unit_test(test_a_listener_among_others),
