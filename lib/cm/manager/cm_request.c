@@ -20,9 +20,14 @@ struct request {
     struct ip_cm_header ip;
 };
 
+/* A wrong GID is answered with the right one: that by which the request came (12.6.7.2). */
 static void reject(struct cm *cm, const struct request *r, uint16_t reason)
 {
-    cm_send_rej(cm, r->way, r->mad, r->msg, reason, (struct cm_private){0});
+    struct cm_private info = {0};
+
+    if (reason == CM_REJ_INVALID_GID)
+        info = (struct cm_private){&r->way->sgid, sizeof(r->way->sgid)};
+    cm_send_rej(cm, r->way, r->mad, r->msg, reason, info);
 }
 
 /* Reads the addresses. False: they are not those of the packet, or there are none. */

@@ -121,6 +121,19 @@ static const struct fault faults[] = {
     {"a datagram's listener", datagram_port, CM_REJ_INVALID_TRANSPORT},
 };
 
+/* The GID that a request should have named. */
+static void check_info(const struct cm_kit *k, const struct cm_msg *rej, uint16_t reason)
+{
+    union gid gid = cm_kit_gid(k, 1);
+
+    if (reason != CM_REJ_INVALID_GID) {
+        assert_int_equal(cm_msg_get(rej, CM_REJ_info_length), 0);
+        return;
+    }
+    assert_int_equal(cm_msg_get(rej, CM_REJ_info_length), sizeof(gid));
+    assert_memory_equal(cm_msg_bytes(rej, CM_REJ_info), &gid, sizeof(gid));
+}
+
 static void test_faults(void **state)
 {
     for (unsigned i = 0; i < ARRAY_SIZE(faults); i++) {
@@ -139,6 +152,7 @@ static void test_faults(void **state)
             msg = cm_kit_last_sent(k, 1);
             assert_int_equal(msg.message, CM_REJ);
             assert_int_equal(cm_msg_get(&msg, CM_REJ_reason), faults[i].reason);
+            check_info(k, &msg, faults[i].reason);
             assert_int_equal(cm_msg_get(&msg, CM_REJ_message_rejected), 0);
             assert_int_equal(cm_msg_get(&msg, CM_REJ_local_comm_id), 0);
             assert_true(cm_msg_get(&msg, CM_REJ_remote_comm_id) == get_be32(mad + MAD_HEADER));
