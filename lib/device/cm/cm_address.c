@@ -27,6 +27,13 @@ bool cm_address_is_any(const struct ctl_cm_addr *a)
     return a->family == 0 || gid_is_zero(&g) || gid_eq(&g, &any4);
 }
 
+bool cm_address_is_ipv4(const struct ctl_cm_addr *a)
+{
+    union gid g = gid_of(a);
+
+    return gid_is_ipv4(&g);
+}
+
 /* rdma_cm uses one type of GID: RoCEv2 where the port has it. */
 static enum gid_type type_for_cm(const struct device *d)
 {
@@ -56,7 +63,7 @@ static struct device *device_in_order(const struct rnic *r, unsigned n)
     return NULL;
 }
 
-/* The first entry with this GID and scope, or (NULL) any of the family. */
+/* The first entry with this GID and scope, or (NULL) any of the IP version. */
 static int find_entry(struct rnic *r, const union gid *gid, const struct ctl_cm_addr *a,
                       struct device **d, unsigned *sgid_index)
 {
@@ -68,7 +75,7 @@ static int find_entry(struct rnic *r, const union gid *gid, const struct ctl_cm_
             if (!is_for_cm(*d, e))
                 continue;
             if (gid ? is_in_scope(*d, e, a->scope) && gid_eq(&e->gid, gid)
-                    : gid_is_ipv4(&e->gid) == (a->family == AF_INET))
+                    : gid_is_ipv4(&e->gid) == cm_address_is_ipv4(a))
                 return 0;
         }
     }

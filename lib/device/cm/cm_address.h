@@ -23,6 +23,8 @@ int cm_address_towards(struct rnic *r, const struct ctl_cm_addr *dst, struct dev
                        unsigned *sgid_index);
 /* Whether it is the unspecified address, or none. */
 bool cm_address_is_any(const struct ctl_cm_addr *a);
+/* Also one of AF_INET6, such as ::ffff:192.0.2.1. */
+bool cm_address_is_ipv4(const struct ctl_cm_addr *a);
 /* The address of an entry, with port number and scope. */
 struct ctl_cm_addr cm_address_of(const struct device *d, unsigned sgid_index, uint16_t number);
 /* Fields of ctl_cm_addr from the manager's. */

@@ -26,6 +26,7 @@ static int bind_local(struct cm_object *o, const struct ctl_cm_addr *wanted)
 {
     struct ctl_cm_addr src = cm_address_of(o->device, o->sgid_index, wanted->number);
 
+    src.family = o->dst.family; /* of a mapped IPv4 address both are AF_INET6 */
     if (!o->bound)
         return cm_object_bind(o, &src);
     if (!o->searches) /* the place of its address may be another one's by now */
@@ -105,7 +106,8 @@ static int check(const struct cm_object *o, const struct ctl_cm_resolve *rq)
 
     if (!rq->dst.family || o->is_request || cm_object_is_full(o) || o->progress != CM_AT_START)
         return -EINVAL;
-    if (src->family && !cm_address_is_any(src) && src->family != rq->dst.family)
+    if (src->family && !cm_address_is_any(src) &&
+        cm_address_is_ipv4(src) != cm_address_is_ipv4(&rq->dst))
         return -EINVAL;
     return cm_id_state(o->id) == CM_IDLE ? 0 : -EINVAL;
 }

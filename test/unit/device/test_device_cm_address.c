@@ -3,6 +3,7 @@
  * go. */
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "net/gids.h"
 #include "sides.h"
@@ -96,6 +97,55 @@ static void test_addresses(void **state)
     /* as the kernel: once */
     assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), -EINVAL);
     side_no_event(&t->a);
+}
+
+static struct ctl_cm_addr mapped(const char *text, uint16_t number)
+{
+    struct ctl_cm_addr a = side_address(text, number);
+
+    a.family = AF_INET6;
+    return a;
+}
+
+/* An IPv4 address of AF_INET6 is one of IPv4: it goes with those of AF_INET, and not with others of
+ * AF_INET6. */
+static void test_mapped_addresses(void **state)
+{
+    struct sides *t = *state;
+    struct pktio *far = add_port(t);
+    struct ctl_msg m = {.cm_resolve = {.timeout_ms = 1, .dst = mapped("10.0.1.2", SIDES_PORT)}};
+    struct ctl_call k = {0};
+    struct ctl_cm_info info;
+    uint32_t id = m.cm_resolve.id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+
+    for (unsigned i = 0; i < 2; i++) { /* again, with the address that it has got */
+        assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+        assert_int_equal(k.reply.cm_info.src.family, AF_INET6);
+        assert_int_equal(k.reply.cm_info.dst.family, AF_INET6);
+        while (!side_has_event(&t->a))
+            event_loop_step(t->loop, -1);
+        side_event(&t->a, CTL_CM_ADDR_ERROR);
+    }
+    m.cm_resolve.dst = side_address("fd00::1", SIDES_PORT);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), -EINVAL);
+    m.cm_resolve.dst.family = AF_INET; /* as no library says it */
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), -EINVAL);
+    m.cm_resolve.dst = side_address("10.0.1.2", SIDES_PORT);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    side_destroy(&t->a, id);
+    /* This host has the wildcard of either form. */
+    m.cm_resolve.id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    m.cm_resolve.dst = mapped("0.0.0.0", SIDES_PORT);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    assert_int_equal(k.reply.cm_info.src.gid[11], 0xff);
+    side_event(&t->a, CTL_CM_ADDR_RESOLVED);
+    m.cm_resolve.id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    assert_int_equal(side_bind(&t->a, m.cm_resolve.id, mapped("127.0.0.1", 0), &info), 0);
+    assert_int_equal(info.src.family, AF_INET6);
+    m.cm_resolve.dst = side_address("127.0.0.1", SIDES_PORT);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    side_event(&t->a, CTL_CM_ADDR_RESOLVED);
+    far->ops->close(far);
 }
 
 static struct ctl_cm_info resolve(const struct side *s, enum ctl_type type, uint32_t id,
@@ -810,6 +860,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_later, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_many_wait, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_addresses, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_mapped_addresses, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_next_destination, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_most_specific_route, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_silent_gateway, sides_setup, sides_teardown),
