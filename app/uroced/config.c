@@ -133,18 +133,35 @@ static void cut_comment(char *line)
         *comment = '\0';
 }
 
-/* The bytes of what stands behind the equals sign. */
-static size_t value_length(const char *text)
+/* The bytes from text to end, without blanks around them. */
+static size_t bare_length(const char *text, const char *end)
 {
-    const char *value = strchr(text, '=') + 1, *end = value + strlen(value);
-
-    value += strspn(value, BLANKS);
-    while (end > value && strchr(BLANKS, end[-1]))
+    while (text < end && strchr(BLANKS, *text))
+        text++;
+    while (end > text && strchr(BLANKS, end[-1]))
         end--;
-    return (size_t)(end - value);
+    return (size_t)(end - text);
 }
 
-/* rte_cfgfile silently skips lines that it does not understand, and cuts long values; uroced
+/* A line of a section or of a key, without its comment. NULL: rte_cfgfile takes it as it is meant;
+ * else what is wrong with it. */
+static const char *line_error(const char *text, bool in_section)
+{
+    bool is_section = *text == '[';
+    const char *end = strchr(text, is_section ? ']' : '=');
+
+    if (is_section && !end)
+        return "has no closing bracket";
+    if (is_section && end[1 + strspn(end + 1, BLANKS)])
+        return "has more than a section's name in brackets";
+    if (!is_section && (!in_section || !end || end == text))
+        return "is neither [section] nor a key = value in a section";
+    if (bare_length(text + is_section, end) >= CFG_NAME_LEN)
+        return "has a name that is too long";
+    return NULL;
+}
+
+/* rte_cfgfile silently skips what it does not understand, and cuts long names and values; uroced
  * reports them. */
 static int check_syntax(struct reader *r, FILE *f)
 {
@@ -152,7 +169,7 @@ static int check_syntax(struct reader *r, FILE *f)
     bool in_section = false;
 
     for (unsigned n = 1; fgets(line, sizeof(line), f); n++) {
-        const char *text = line + strspn(line, BLANKS);
+        const char *text = line + strspn(line, BLANKS), *wrong;
 
         if (!strchr(line, '\n') && !feof(f))
             return config_fail(r,
@@ -164,11 +181,12 @@ static int check_syntax(struct reader *r, FILE *f)
         cut_comment(line);
         if (!*text)
             continue;
+        wrong = line_error(text, in_section);
+        if (wrong)
+            return config_fail(r, "line %u %s", n, wrong);
         if (*text == '[')
             in_section = true;
-        else if (!in_section || *text == '=' || !strchr(text, '='))
-            return config_fail(r, "line %u is neither [section] nor a key = value in a section", n);
-        else if (value_length(text) >= CFG_VALUE_LEN)
+        else if (bare_length(strchr(text, '=') + 1, text + strlen(text)) >= CFG_VALUE_LEN)
             return config_fail(r, "line %u has a value of more than %d characters", n,
                                CFG_VALUE_LEN - 1);
     }

@@ -98,6 +98,9 @@ static void test_everything(void **state)
     assert_int_equal(config.port[1].neighbour[1].mac[5], 3);
 }
 
+/* 64 of them: longer than a name may be. */
+#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
+
 #define PORT   "[port.0]\ndevice = loopback\n"
 #define OK     PORT "address = 127.0.0.1\n"
 #define SOCKET "[port.0]\ndevice = socket\n"
@@ -337,7 +340,11 @@ static const char *const bad[][3] = {
     {OK "garbage\n", "line 4", "neither"},
     {OK "icrc # = always\n", "line 4", "neither"},
     {OK "= x\n", "line 4", "neither"},
-    {"[port.0\ndevice = loopback\n", "no INI file", ""},
+    {"[port.0\ndevice = loopback\n", "line 1", "no closing bracket"},
+    {"[port.0] device = loopback\n", "line 1", "more than a section's name"},
+    {"[port.0]] # x\ndevice = loopback\n", "line 1", "more than a section's name"},
+    {"[port." ZEROS "0]\ndevice = loopback\n", "line 1", "too long"},
+    {OK "address." ZEROS "0 = 10.0.0.1/8\n", "line 4", "too long"},
 };
 
 static void test_errors_name_the_place(void **state)
