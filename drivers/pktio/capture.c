@@ -11,6 +11,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@ struct capture {
     pthread_mutex_t lock; /* workers of several queues share the file */
     pcap_t *pcap;
     pcap_dumper_t *dumper; /* NULL: ended */
+    int owned;             /* a descriptor that keeps the file's lock, also when it has ended */
     uint64_t left;
     uint64_t size, end[ENDS]; /* of the file, with what stdio still has; behind the last frames */
     uint64_t ends;
@@ -277,6 +279,8 @@ static void free_capture(struct capture *c)
     end_capture(c, 0);
     if (c->pcap)
         pcap_close(c->pcap);
+    if (c->owned >= 0)
+        close(c->owned);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -316,22 +320,38 @@ static void set_ops(struct capture *c)
     c->io.ops = &c->ops;
 }
 
-/* The frames are those of all users: the file is for the daemon's user alone. A device or a pipe
- * may take its place. NULL: see errno. */
-static pcap_dumper_t *open_file(pcap_t *pcap, const char *name)
+/* Empties the file, unless it is another port's: of this daemon, or of one that runs. A device or a
+ * pipe may take its place. 0 or an errno. */
+static int take_file(int fd)
 {
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
     struct stat st;
-    FILE *file;
+
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+        return 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return EBUSY;
+    fchmod(fd, FILE_MODE);
+    return ftruncate(fd, 0) ? errno : 0;
+}
+
+/* The frames are those of all users: the file is for the daemon's user alone. NULL: see errno. */
+static pcap_dumper_t *open_file(struct capture *c, const char *name)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, FILE_MODE), err;
+    FILE *file = NULL;
 
     if (fd < 0)
         return NULL;
-    if (!fstat(fd, &st) && S_ISREG(st.st_mode))
-        fchmod(fd, FILE_MODE);
-    file = fdopen(fd, "w");
+    err = take_file(fd);
+    if (!err) {
+        c->owned = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        file = fdopen(fd, "w");
+        err = errno;
+    }
     if (!file)
         close(fd);
-    return file ? pcap_dump_fopen(pcap, file) : NULL;
+    errno = err;
+    return file ? pcap_dump_fopen(c->pcap, file) : NULL;
 }
 
 struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_config *config,
@@ -346,6 +366,7 @@ struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_co
     }
     pthread_mutex_init(&c->lock, NULL);
     c->inner = io;
+    c->owned = -1;
     c->left = config->frames ? config->frames : UINT64_MAX;
     c->ended = config->ended;
     c->arg = config->arg;
@@ -353,10 +374,11 @@ struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_co
     memcpy(c->mac, info.mac, sizeof(c->mac));
     set_ops(c);
     c->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, SNAPLEN, PCAP_TSTAMP_PRECISION_NANO);
-    c->dumper = c->pcap ? open_file(c->pcap, config->file) : NULL;
+    c->dumper = c->pcap ? open_file(c, config->file) : NULL;
     if (!c->dumper) {
         if (c->pcap)
-            snprintf(error, size, "capture: %s: %s", config->file, strerror(errno));
+            snprintf(error, size, "capture: %s: %s", config->file,
+                     errno == EBUSY ? "another port's capture, which goes on" : strerror(errno));
         else
             snprintf(error, size, "capture: out of memory");
         free_capture(c);

@@ -250,6 +250,28 @@ static void test_no_place_for_the_file(void **state)
     io->ops->close(io);
 }
 
+/* A second daemon with the same configuration, or a second port, leaves the capture as it is, also
+ * when that has all of its frames. */
+static void test_file_of_another_port(void **state)
+{
+    struct pktio_capture_config config = {.file = file};
+    struct pktio *io = open_loop(), *outer = wrap(open_loop(), 2);
+    char error[256];
+    uint32_t len[8];
+
+    for (unsigned i = 0; i < 2; i++) {
+        send_bytes(outer, mac[0], mac[0], 100);
+        assert_null(pktio_capture_open(io, &config, error, sizeof(error)));
+        assert_non_null(strstr(error, "another port's capture"));
+    }
+    assert_int_equal(read_file(len, ARRAY_SIZE(len)), 2);
+    assert_true(whole);
+    outer->ops->close(outer);
+    outer = wrap(io, 0);
+    outer->ops->close(outer);
+    assert_int_equal(read_file(len, ARRAY_SIZE(len)), 0);
+}
+
 /* The capture ends; the port continues. */
 static void test_full_disk(void **state)
 {
@@ -315,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_it_is_the_port_below),
         cmocka_unit_test(test_no_place_for_the_file),
+        cmocka_unit_test(test_file_of_another_port),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_no_room_for_a_frame),
         cmocka_unit_test(test_no_room_at_the_end),
