@@ -103,6 +103,23 @@ def run_leaves_no_child():
         raise kit.Failure(f"the daemon has {loader}")
 
 
+def run_in_a_service():
+    """The daemon's messages to a service manager (sd_notify) would be taken for those of the program."""
+    folder = kit.scratch_folder()
+    path = os.path.join(folder, "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.setblocking(False)
+        environment = dict(clean_environment(folder), NOTIFY_SOCKET=path, WATCHDOG_USEC="40000")
+        result = uroce(environment, "run", "sh", "-c", "echo $NOTIFY_SOCKET; sleep 0.1")
+        try:
+            raise kit.Failure(f"the daemon says {manager.recv(100)}")
+        except BlockingIOError:
+            pass
+    if result.stdout != path + "\n":
+        raise kit.Failure(f"the program has not the variable: {result.stdout}{result.stderr}")
+
+
 def runs_share_a_daemon():
     """Eight at once, and one later, end up with one daemon; it goes when it has been idle."""
     folder = kit.scratch_folder()
@@ -409,6 +426,7 @@ POINTS = (
     ("a daemon that does not answer is named", silence_is_explained),
     ("a system's socket that is closed to the user is named", closed_socket_is_explained),
     ("uroce run leaves the program no child and the daemon no loader variable", run_leaves_no_child),
+    ("uroce run in a service: the daemon tells its manager nothing", run_in_a_service),
     ("uroce runs at once share one daemon, which ends when idle", runs_share_a_daemon),
     ("a running program keeps its daemon", program_keeps_daemon),
     ("a stale socket is replaced", stale_socket),

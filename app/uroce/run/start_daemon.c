@@ -24,12 +24,23 @@
 
 extern char **environ;
 
-/* Debian's DPDK drivers load libmlx5, which loads libibverbs. With the LD_LIBRARY_PATH of `uroce
- * run` that would be uroce's own. */
-static void drop_loader_variables(void)
+/* What is for the program, and would be wrong for the daemon. Debian's DPDK drivers load libmlx5,
+ * which loads libibverbs; with the LD_LIBRARY_PATH of `uroce run` that would be uroce's own. A
+ * service manager waits for the program, and would take the daemon's messages for the program's. */
+static int is_of_program(const char *variable)
+{
+    static const char *const names[] = {"LD_", "NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_"};
+
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return 1;
+    return 0;
+}
+
+static void drop_variables(void)
 {
     for (char **variable = environ; *variable != NULL;) {
-        if (strncmp(*variable, "LD_", 3) != 0) {
+        if (!is_of_program(*variable)) {
             variable++;
             continue;
         }
@@ -66,7 +77,7 @@ static _Noreturn void become_daemon(const char *daemon, const char *path, const 
     if (chdir("/") != 0)
         _exit(126);
     default_signals();
-    drop_loader_variables();
+    drop_variables();
     snprintf(ready_text, sizeof(ready_text), "%d", first_free - 1);
     execl(daemon, "uroced", port, "--socket", path, "--idle-exit", IDLE_SECONDS, "--ready-fd",
           ready_text, (char *)NULL);
