@@ -120,6 +120,28 @@ def run_in_a_service():
         raise kit.Failure(f"the program has not the variable: {result.stdout}{result.stderr}")
 
 
+def run_with_soft_limits():
+    """A program's limits of processor time, files and memory are not those of the daemon, which serves others too."""
+    folder = kit.scratch_folder()
+    kinds = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    hard = [resource.getrlimit(kind)[1] for kind in kinds]
+
+    def limit():
+        for kind, soft, most in zip(kinds, (3, 0, 1 << 30, 1 << 27), hard):
+            resource.setrlimit(kind, (soft, most))
+
+    result = uroce(clean_environment(folder), "run", "--sys=no", "sh", "-c", "ulimit -S -t", preexec_fn=limit)
+    if result.stdout != "3\n":
+        raise kit.Failure(f"the program has not its limit: {result.stdout}{result.stderr}")
+    for pid in daemons(folder):
+        found = [resource.prlimit(pid, kind)[0] for kind in kinds]
+        if found != hard:
+            raise kit.Failure(f"the daemon's limits are {found}, not {hard}")
+    result = uroce(clean_environment(folder), "run", "ibv_devinfo")
+    if result.returncode != 0 or "PORT_ACTIVE" not in result.stdout or len(daemons(folder)) != 1:
+        raise kit.Failure(f"another program: status {result.returncode}, {result.stdout}{result.stderr}")
+
+
 def runs_share_a_daemon():
     """Eight at once, and one later, end up with one daemon; it goes when it has been idle."""
     folder = kit.scratch_folder()
@@ -427,6 +449,7 @@ POINTS = (
     ("a system's socket that is closed to the user is named", closed_socket_is_explained),
     ("uroce run leaves the program no child and the daemon no loader variable", run_leaves_no_child),
     ("uroce run in a service: the daemon tells its manager nothing", run_in_a_service),
+    ("uroce run of a program with soft limits", run_with_soft_limits),
     ("uroce runs at once share one daemon, which ends when idle", runs_share_a_daemon),
     ("a running program keeps its daemon", program_keeps_daemon),
     ("a stale socket is replaced", stale_socket),

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,6 +60,21 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* The daemon serves all of the user's programs: the limits of the one that starts it, which a
+ * program can raise itself, are not for the others. */
+static void raise_limits(void)
+{
+    static const int kinds[] = {RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA};
+    struct rlimit limit;
+
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (getrlimit(kinds[i], &limit) != 0)
+            continue;
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(kinds[i], &limit);
+    }
+}
+
 /* In the daemon's process: gives up the caller's terminal, descriptors and signal handlers. Never
  * returns. */
 static _Noreturn void become_daemon(const char *daemon, const char *path, const char *port, int log,
@@ -77,6 +93,7 @@ static _Noreturn void become_daemon(const char *daemon, const char *path, const 
     if (chdir("/") != 0)
         _exit(126);
     default_signals();
+    raise_limits();
     drop_variables();
     snprintf(ready_text, sizeof(ready_text), "%d", first_free - 1);
     execl(daemon, "uroced", port, "--socket", path, "--idle-exit", IDLE_SECONDS, "--ready-fd",
