@@ -8,11 +8,13 @@
 
 #include "printable.h"
 
-#define CELL_MAX   128
+#define KEY_MAX 128
+/* The longest texts are values of the configuration and rules of faults, of 255 bytes. */
+#define CELL_MAX   (255 * PRINTABLE_GROWTH + 1)
 #define COLUMN_GAP 2
 
 struct column {
-    char key[CELL_MAX];
+    char key[KEY_MAX];
     int width;
     int number; /* whether all its cells are numbers */
 };

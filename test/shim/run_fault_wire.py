@@ -160,6 +160,16 @@ def refuses(daemon):
     expect(rules(daemon), [])
 
 
+def lists_long_rules(daemon):
+    """The table has the whole of a rule."""
+    rule = "drop rx opcode " + ",".join(["RC_SEND_ONLY"] * 17)
+    add(daemon, rule)
+    status, text, _ = fault(daemon, "list")
+    if status or not text.endswith(f" {rule}\n"):
+        raise kit.Failure(f"not the rule:\n{text}")
+    remove_all(daemon)
+
+
 def refuses_others(daemon):
     if os.geteuid() or not shutil.which("setpriv"):
         raise kit.Skipped("needs root and setpriv")
@@ -215,7 +225,7 @@ def main():
               ("delay 2ms rx opcode RC_ACK nth 50", PINGPONG, None), ("delay 1ms tx opcode RC_SEND_* nth 50", PINGPONG, None),
               ("reorder 3 rx opcode RC_WRITE_* chance 0.001", BANDWIDTH, None),
               ("mark rx opcode RC_WRITE_*", BANDWIDTH, None)]
-    tap = kit.Tap(9 + 2 * len(faults))
+    tap = kit.Tap(10 + 2 * len(faults))
     for workers in (1, 2):
         daemon = kit.Daemon(build, folder, name=f"uroced{workers}",
                             arguments=("--workers", "2", kit.FIXED_LOOPBACK),
@@ -224,6 +234,7 @@ def main():
             if workers == 1:
                 tap.point("rules of the configuration", lambda: configured(daemon))
                 tap.point("wrong rules", lambda: refuses(daemon))
+                tap.point("a long rule in the table", lambda: lists_long_rules(daemon))
                 tap.point("another user", lambda: refuses_others(daemon))
                 tap.point("every tenth ACK", lambda: every_tenth(daemon))
                 tap.point("the same seed", lambda: same_seed(daemon))
