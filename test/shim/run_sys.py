@@ -495,12 +495,15 @@ def watcher_killed():
 
 
 def few_descriptors():
-    """What cannot be made without descriptors is removed: the folder, which has most of them open."""
+    """What cannot be made without descriptors is removed: the folder, which has most of them open, and that in the namespace."""
+    look = ["ls", "-A", "/sys/class", "/sys/devices", "/dev"]
     with place(ROOT) as (_, environment), tempfile.TemporaryDirectory() as folder:
         environment |= {"XDG_RUNTIME_DIR": folder, "UROCE_SOCKET": daemon.socket}
         for number in (16, 20):
-            subprocess.run(["sh", "-c", f"ulimit -n {number}; exec {build.uroce} run -- true"], env=environment, timeout=60, check=True)
+            seen = subprocess.run(["sh", "-c", f"ulimit -n {number}; exec {build.uroce} run -- {' '.join(look)}"], env=environment,
+                                  timeout=60, check=True, capture_output=True)
             expect(os.listdir(folder), [])
+            expect(seen.stdout, subprocess.run(look, check=True, capture_output=True).stdout)
 
 
 def no_file_size():

@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BELOW ".below"
+#define BELOW      ".below"
+#define COVERS_MAX 8
 
 /* ---- namespaces ---- */
 
@@ -84,9 +85,29 @@ const char *cover_reason(int err)
 
 /* ---- mounts ---- */
 
+/* The folders that are covered, in their order. */
+static const char *covered[COVERS_MAX];
+static unsigned covers;
+
 int cover_empty(const char *folder)
 {
-    return mount("uroce", folder, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755") != 0 ? -errno : 0;
+    if (covers == COVERS_MAX)
+        return -ENOSPC;
+    if (mount("uroce", folder, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755") != 0)
+        return -errno;
+    covered[covers++] = folder;
+    return 0;
+}
+
+static void uncover_last(void)
+{
+    umount2(covered[--covers], MNT_DETACH);
+}
+
+void cover_undo(void)
+{
+    while (covers > 0)
+        uncover_last();
 }
 
 int cover_new(const char *folder)
@@ -190,7 +211,7 @@ int cover_folder(const char *folder, const char *const *without, const char *bel
         if (err == 0 && below == NULL && (umount2(path, MNT_DETACH) != 0 || rmdir(path) != 0))
             err = -errno;
         if (err != 0) /* a part of the entries is worse than no cover */
-            umount2(folder, MNT_DETACH);
+            uncover_last();
     }
     close(copy);
     return err;

@@ -15,8 +15,10 @@ int cover_make_private(void);
  * entry `below`, if that is not NULL. 0 or a negative errno.
  */
 int cover_folder(const char *folder, const char *const *without, const char *below);
-/* Covers a folder by an empty one in memory. 0 or a negative errno. */
+/* Covers a folder by an empty one in memory; the name stays the caller's. 0 or a negative errno. */
 int cover_empty(const char *folder);
+/* Takes all covers away: the folders, and what is below them, are as they were. */
+void cover_undo(void);
 /* Creates a folder; a link. 0 or a negative errno. */
 int cover_new(const char *folder);
 int cover_link(const char *target, const char *name);

@@ -125,6 +125,10 @@ static int make_files(struct start *s, struct watch *w, struct report *r)
             folder_remove(r->folder);
         }
     }
+    /* The process that becomes the program may be in this namespace already: a part of the files is
+     * worse for it than none. */
+    if (err != 0 && s->place != PLACE_FOLDER)
+        cover_undo();
     return err;
 }
 
