@@ -330,7 +330,13 @@ def ended_daemon(build, program):
         daemon.stop()
     if not os.geteuid():
         os.chown(kept, int(USER), -1)
-        why(daemon, status=1)
+        why(daemon)  # of a daemon that went on as this user: no other one could put it into the folder
+        for mode, owner in ((0o777, 0), (0o1777, 0), (0o770, 0), (0o700, int(USER))):
+            os.chmod(folder, mode)
+            os.chown(folder, owner, -1)
+            why(daemon, status=1)
+        os.chmod(folder, 0o700)
+        os.chown(folder, 0, -1)
         os.chown(kept, 0, -1)
         why(daemon)
     os.rename(kept, kept + ".old")
@@ -343,6 +349,19 @@ def ended_daemon(build, program):
         run = subprocess.run([build.uroce, "why", "--all", "--socket", daemon.socket], capture_output=True, text=True)
         if run.returncode not in (0, 1):
             raise kit.Failure(f"{text}: exit status {run.returncode}")
+
+
+def ended_daemon_of_a_user(build, program):
+    """Root started it, and it went on as another user: root knows what it has left."""
+    if os.geteuid():
+        return
+    folder = kit.scratch_folder()
+    daemon = kit.Daemon(build, folder, "user", (kit.FIXED_LOOPBACK, "--idle-exit", "100", "--user", "nobody"))
+    try:
+        pid, text = run_case(daemon, program, "wrong_rkey", None)
+    finally:
+        daemon.stop()
+    expect(only(daemon, pid, text)["root_cause"], "remote_key_unknown")
 
 
 def name_of(case):
@@ -363,7 +382,7 @@ def main():
         points += [(f"{point.__name__}, workers: {workers}", lambda daemon=daemon, point=point: point(daemon, arguments.program))
                    for point in (questions, connections, failures_first, other_users, bad_questions, without_daemon)]
     points += [(point.__name__, lambda point=point: point(kit.Build(arguments.build), arguments.program))
-               for point in (two_hosts, killed_daemon, ended_daemon)]
+               for point in (two_hosts, killed_daemon, ended_daemon, ended_daemon_of_a_user)]
     try:
         return kit.run_points(points, arguments.match)
     finally:
