@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cpu_list.h"
+#include "number.h"
 #include "queue_abi.h"
 #include "worker.h"
 
@@ -166,7 +167,7 @@ static int read_number(const char *text, uint64_t *out)
     char *end;
 
     errno = 0;
-    *out = strtoull(text, &end, 0);
+    *out = strtoull(text, &end, number_base(text));
     if (end == text || errno || text[0] < '0' || text[0] > '9')
         return -1;
     shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : 0;

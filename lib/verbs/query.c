@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "later.h"
+#include "number.h"
 #include "private.h"
 #include "shim.h"
 
@@ -23,7 +24,7 @@ int shim_part_id_chosen(struct ctl_device *info)
 
     if (!text || !*text)
         return 0;
-    id = strtoul(text, &end, 0);
+    id = strtoul(text, &end, number_base(text));
     if (text[0] < '0' || text[0] > '9' || *end || id > UINT32_MAX) {
         fprintf(stderr,
                 "uroce: " PART_ID_ENV "=%s is no number of 32 bits (by default %u): no device "

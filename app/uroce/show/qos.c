@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common.h"
+#include "number.h"
 #include "qos.h"
 #include "table.h"
 
@@ -26,7 +27,7 @@ int show_qos_ask(enum qos_question what, const char *number)
     char *end;
 
     errno = 0;
-    v = strtoul(number, &end, 0);
+    v = strtoul(number, &end, number_base(number));
     if (errno || end == number || *end || number[0] == '-' || v > max || questions == QUESTIONS_MAX)
         return -EINVAL;
     question[questions].what = what;

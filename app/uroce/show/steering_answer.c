@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common.h"
+#include "number.h"
 
 #define ROCE_PORT 4791
 
@@ -27,7 +28,7 @@ static int parse_number(const char *text, unsigned long max, unsigned long *out)
     char *end;
 
     errno = 0;
-    *out = strtoul(text, &end, 0);
+    *out = strtoul(text, &end, number_base(text));
     return errno || end == text || *end || text[0] == '-' || text[0] == '+' || *out > max ? -EINVAL
                                                                                           : 0;
 }

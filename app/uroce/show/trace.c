@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "common_options.h"
+#include "number.h"
 #include "output.h"
 #include "show.h"
 #include "table.h"
@@ -105,7 +106,7 @@ static int read_options(struct arguments *a, int argc, char **argv)
         switch (option) {
         case 'q':
             errno = 0;
-            a->qpn = strtol(optarg, &end, 0);
+            a->qpn = strtol(optarg, &end, number_base(optarg));
             if (errno || end == optarg || *end || a->qpn < 0 || a->qpn > 0xFFFFFF) {
                 fprintf(stderr, "uroce: trace: \"%s\" is no queue pair number\n", optarg);
                 return -1;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "number.h"
 #include "sim.h"
 
 const char sim_help[] =
@@ -51,7 +52,7 @@ static int set_seed(struct sim_arguments *a, const char *text)
     char *end;
 
     errno = 0;
-    a->seed = strtoull(text, &end, 0);
+    a->seed = strtoull(text, &end, number_base(text));
     a->has_seed = true;
     /* JSON has no larger ones. */
     if (*end || errno || *text < '0' || *text > '9' || a->seed > INT64_MAX)

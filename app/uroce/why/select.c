@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cause.h"
+#include "number.h"
 #include "why.h"
 
 /* What led to an incident at the other end was there at most as long before, or, as both ends have
@@ -27,7 +28,7 @@ static bool parse_number(const char *s, uint64_t most, uint64_t *out)
     char *end;
 
     errno = 0;
-    *out = strtoull(s, &end, 0);
+    *out = strtoull(s, &end, number_base(s));
     return !errno && end != s && !*end && strchr("0123456789", *s) && *out <= most;
 }
 

@@ -137,6 +137,15 @@ def completion():
             and completed("uroced", "--metr") == "--metrics" and completed("uroce-perf", "--", "--bidi") == "--bidirectional")
 
 
+def zeros_in_front():
+    """A number is decimal also then."""
+    return (run(uroce, "why", "code=010") == run(uroce, "why", "code=10") and run(uroce, "why", "code=0x0a") == run(uroce, "why", "code=10")
+            and says(1, "no cause has the number 8", uroce, "why", "code=08")
+            and run(perf, "--", "--messages", "08", "--size", "010")[1].startswith("write, 10 bytes\n")
+            and all(says(1, "no uroced serves", uroce, *words, "--socket", "/nonexistent") for words in
+                    (("show", "steering", "--qp", "09"), ("show", "qos", "--sl", "09"), ("trace", "--qpn", "09"))))
+
+
 def nothing_is_left():
     """The EAL makes a folder, and does not start: it knows no such device."""
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen((perf, "-a", "none", "--", "--messages", "1"), stderr=subprocess.PIPE, text=True,
@@ -194,6 +203,7 @@ POINTS = (
     ("times that are far apart", times_far_apart),
     ("a word before the EAL's options", lambda: says(2, 'uroce-perf: unexpected argument "write"', perf, "write", "--", "--messages", "1")),
     ("completion", completion),
+    ("numbers with zeros in front", zeros_in_front),
     ("an empty path", lambda: all(says(1, "uroce: --socket has an empty path\n", uroce, *command, "--socket", "", *more)
                                   for command, more in ((("show",), ()), (("why",), ()), (("top",), ()), (("rdma",), ("dev",)), (("metrics",), ()),
                                                         (("fault",), ("list",)), (("entropy", "--running"), ()), (("run",), ("true",))))),
