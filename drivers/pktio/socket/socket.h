@@ -22,7 +22,8 @@ struct pktio_socket_config {
     union gid address[SOCKET_ADDRESSES_MAX];
     unsigned addresses;
     bool no_segmentation; /* the kernel gets one packet at a time, and numbers each 0 */
-    uint32_t mtu;         /* bytes of an IP packet; 0: of the interface by which the host sends */
+    /* Bytes of an IP packet, at most 4334; 0: of the interface by which the host sends. */
+    uint32_t mtu;
 };
 
 /* Opens a port; ops->close frees it. NULL: the reason is in error. */

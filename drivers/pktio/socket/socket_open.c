@@ -312,9 +312,15 @@ static int init(struct socket_port *s)
 
 struct pktio *pktio_socket_open(const struct pktio_socket_config *config, char *error, size_t size)
 {
-    struct socket_port *s = calloc(1, sizeof(*s));
+    struct socket_port *s;
     int err = -ENOMEM;
 
+    if (config->mtu > MTU_MAX) {
+        snprintf(error, size, "an MTU of %u is too much for this device, which takes %u",
+                 config->mtu, (unsigned)MTU_MAX);
+        return NULL;
+    }
+    s = calloc(1, sizeof(*s));
     if (s) {
         s->io.ops = &socket_ops;
         s->config = *config;

@@ -118,6 +118,24 @@ static void test_info(void **state)
     assert_memory_not_equal(info.mac, info.router, 6);
 }
 
+static void test_mtu(void **state)
+{
+    struct pktio_socket_config config = {.addresses = 1, .mtu = 4335};
+    char error[256] = "";
+    struct pktio_info small;
+    struct pktio *io;
+
+    gid_parse(&config.address[0], "127.1.2.9");
+    assert_null(pktio_socket_open(&config, error, sizeof(error)));
+    assert_non_null(strstr(error, "an MTU of 4335 is too much for this device, which takes 4334"));
+    config.mtu = 1500;
+    io = pktio_socket_open(&config, error, sizeof(error));
+    assert_non_null(io);
+    io->ops->info(io, &small);
+    assert_int_equal(small.mtu, 1500);
+    io->ops->close(io);
+}
+
 static void test_address_in_use(void **state)
 {
     char error[256] = "";
@@ -400,12 +418,19 @@ static void test_slots(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_info),         cmocka_unit_test(test_address_in_use),
-        cmocka_unit_test(test_frame),        cmocka_unit_test(test_sealed_frames),
-        cmocka_unit_test(test_bursts),       cmocka_unit_test(test_own_frames),
-        cmocka_unit_test(test_source_ports), cmocka_unit_test(test_identification_of_others),
-        cmocka_unit_test(test_garbage),      cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_flush),        cmocka_unit_test(test_hop_limits),
+        cmocka_unit_test(test_mtu),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_address_in_use),
+        cmocka_unit_test(test_frame),
+        cmocka_unit_test(test_sealed_frames),
+        cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_own_frames),
+        cmocka_unit_test(test_source_ports),
+        cmocka_unit_test(test_identification_of_others),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_hop_limits),
     };
 
     return cmocka_run_group_tests_name("pktio_socket", tests, setup, teardown);
