@@ -345,6 +345,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
 {
     uint8_t to = mask & QPA_STATE ? (uint8_t)attr->state : qp->state;
     struct resp_resource *res = NULL;
+    uint32_t reads = 0;
     int rc;
 
     e->now = now;
@@ -359,8 +360,11 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
         rc = check_values(attr, mask, max_mtu);
     if (!rc && (mask & QPA_RATE_LIMIT))
         rc = rate_check_limit(qp, attr);
-    if (!rc && (mask & QPA_MAX_DEST_RD_ATOMIC))
-        rc = resp_resources_alloc(&res, attr->max_dest_rd_atomic);
+    if (!rc && (mask & QPA_MAX_DEST_RD_ATOMIC)) {
+        /* What the peer has sent by the old number is answered. */
+        reads = max_of((uint32_t)attr->max_dest_rd_atomic, resp_pending_span(&qp->resp));
+        rc = resp_resources_alloc(&res, reads);
+    }
     if (!rc && (mask & QPA_AV))
         rc =
             av ? sport_set_path(e, qp, av, mask & QPA_DEST_QPN ? attr->dest_qpn : qp->attr.dest_qpn)
@@ -370,7 +374,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
         return rc;
     }
     if (mask & QPA_MAX_DEST_RD_ATOMIC)
-        resp_resources_set(qp, res, attr->max_dest_rd_atomic);
+        resp_resources_set(qp, res, reads);
     if (to == QPS_SQD && qp->state != QPS_SQD) /* the event is a wish of this transition alone */
         qp->attr.en_sqd_async_notify = 0;
     take_values(qp, attr, mask);

@@ -60,12 +60,10 @@ void resp_resources_set(struct qp *qp, struct resp_resource *res, uint32_t max)
     struct responder *resp = &qp->resp;
     uint32_t kept = min_of(min_of(max, resp->res_max), resp->res_head);
 
-    resp_repeat_forget(qp);
-    resp->res_pending = 0;
-    for (uint32_t i = 0; i < kept; i++) {
+    if (!max)
+        resp_repeat_forget(qp);
+    for (uint32_t i = 0; i < kept; i++)
         res[i] = resp->res[(resp->res_head - kept + i) % resp->res_max];
-        resp->res_pending += res[i].pending;
-    }
     free(resp->res);
     resp->res = res;
     resp->res_max = max;

@@ -91,7 +91,8 @@ static inline bool resp_take_ack(struct qp *qp, uint8_t *syndrome, psn_t *p)
 /* ---- resources ---- */
 
 /* Allocates resources for max READs and atomics at a time, 0 or -ENOMEM; and replaces the present
- * ones by them: the newest resources are copied. */
+ * ones by them: the newest resources are copied, and all that are pending are among these
+ * (resp_pending_span). */
 int resp_resources_alloc(struct resp_resource **res, uint32_t max);
 void resp_resources_set(struct qp *qp, struct resp_resource *res, uint32_t max);
 
