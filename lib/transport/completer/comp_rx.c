@@ -8,7 +8,7 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
 {
     uint8_t class = p->aeth.syndrome & AETH_CLASS_MASK;
     uint8_t value = p->aeth.syndrome & AETH_VALUE_MASK;
-    bool acked;
+    bool acked, refused = class == AETH_NAK && value != NAK_PSN_SEQUENCE;
 
     if (class == AETH_ACK) {
         comp_ack_before(e, qp, psn_add(p->psn, 1));
@@ -26,7 +26,9 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
     qp->req.recovery.nak_follows = true;
     acked = comp_ack_before(e, qp, p->psn);
     qp->req.recovery.nak_follows = false;
-    if (!acked)
+    /* A response that is lost is asked for again, and a NAK that tells what is missing, or that the
+     * peer is not ready, comes again with it. One that ends the connection comes once. */
+    if (!acked && !refused)
         return;
     note(e, qp, TRACE_NAK, p->aeth.syndrome, p->psn.v);
     if (class == AETH_RNR && !qp->req.rnr_wait)
