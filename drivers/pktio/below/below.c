@@ -57,6 +57,14 @@ int below_mtu(int fd, const char *netdev, uint32_t wanted, uint32_t *mtu, uint32
     return below_ask(fd, netdev, SIOCSIFMTU, &ifr) ? -errno : 0;
 }
 
+void below_mtu_back(int fd, const char *netdev, uint32_t before)
+{
+    struct ifreq ifr = {.ifr_mtu = (int)before};
+
+    if (before)
+        below_ask(fd, netdev, SIOCSIFMTU, &ifr);
+}
+
 /* Unlike the interface's flag, this mode ends with the socket, even if the process is killed. */
 int below_open_groups(uint32_t ifindex)
 {

@@ -27,6 +27,9 @@ bool below_is_up(int fd, const char *netdev);
  * that this call has replaced, or 0. 0, or a negative errno.
  */
 int below_mtu(int fd, const char *netdev, uint32_t wanted, uint32_t *mtu, uint32_t *before);
+/* Opening has failed: the interface gets the MTU back that below_mtu has replaced. before: as that
+ * has set it. */
+void below_mtu_back(int fd, const char *netdev, uint32_t before);
 
 /* A socket that makes the interface accept frames to every group while it is open. -1: refused. */
 int below_open_groups(uint32_t ifindex);

@@ -372,6 +372,7 @@ struct pktio *pktio_ethdev_open(const struct pktio_ethdev_config *config, char *
     for (unsigned i = 0; i < d->queues; i++)
         d->queue[i].level_fd = d->queue[i].watch_fd = d->queue[i].intr_fd = -1;
     if (read_device(d, &o) || open_port(d, &o)) {
+        below_mtu_back(d->kernel_fd, d->netdev, d->mtu_before);
         ethdev_close(&d->io);
         return NULL;
     }

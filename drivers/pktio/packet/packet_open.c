@@ -356,6 +356,7 @@ struct pktio *pktio_packet_open(const struct pktio_packet_config *config, char *
         return NULL;
     }
     if (read_interface(s, &o) || open_queues(s, &o)) {
+        below_mtu_back(s->ask_fd, s->netdev, s->mtu_before);
         packet_close(&s->io);
         return NULL;
     }

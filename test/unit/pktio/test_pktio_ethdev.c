@@ -412,6 +412,23 @@ static void test_link_of_a_kernel_interface(void **state)
     io->ops->close(io);
 }
 
+/* A port that does not open leaves the kernel's interface as it was. */
+static void test_mtu_after_all(void **state)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct ifreq ifr = {.ifr_name = "lo"};
+    int before;
+
+    if (!own_network)
+        skip();
+    assert_int_equal(ioctl(fd, SIOCGIFMTU, &ifr), 0);
+    before = ifr.ifr_mtu;
+    assert_refused("net_af_packet9,iface=lo,nosuch=1", 4200, "DPDK cannot use this device");
+    assert_int_equal(ioctl(fd, SIOCGIFMTU, &ifr), 0);
+    assert_int_equal(ifr.ifr_mtu, before);
+    close(fd);
+}
+
 /* The kernel's interface is not below the port but opposite, and has a MAC of its own. */
 static void test_tap_and_its_other_end(void **state)
 {
@@ -908,6 +925,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_bad_checksums_are_counted),
         cmocka_unit_test(test_segments_are_joined),
         cmocka_unit_test(test_link_of_a_kernel_interface),
+        cmocka_unit_test(test_mtu_after_all),
         cmocka_unit_test(test_tap_and_its_other_end),
         cmocka_unit_test(test_tags_over_packet_sockets),
         cmocka_unit_test(test_tags_over_xdp_sockets),
