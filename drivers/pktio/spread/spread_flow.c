@@ -96,6 +96,15 @@ int spread_flow_add(struct pktio *io, const struct pktio_flow *flow, unsigned qu
     return -ENOSPC;
 }
 
+/* In front of an empty slot a removed rule is none to search past, nor are those before it. */
+static void end_search(struct spread_flows *f, uint32_t at)
+{
+    if (f->slot[(at + 1) & (FLOW_SLOTS - 1)] != EMPTY)
+        return;
+    for (; f->slot[at] == REMOVED; at = (at - 1) & (FLOW_SLOTS - 1))
+        atomic_store_explicit(&f->slot[at], EMPTY, memory_order_relaxed);
+}
+
 void spread_flow_remove(struct pktio *io, void *rule)
 {
     struct spread_flows *f = &spread_of(io)->flows;
@@ -103,9 +112,5 @@ void spread_flow_remove(struct pktio *io, void *rule)
 
     atomic_fetch_sub(*slot & BY_PORT ? &f->by_port : &f->by_qpn, 1);
     atomic_store_explicit(slot, REMOVED, memory_order_relaxed);
-    if (f->by_port || f->by_qpn)
-        return;
-    /* No rule is left: searches no longer need to continue past removed ones. */
-    for (uint32_t i = 0; i < FLOW_SLOTS; i++)
-        atomic_store_explicit(&f->slot[i], EMPTY, memory_order_relaxed);
+    end_search(f, (uint32_t)(slot - f->slot));
 }

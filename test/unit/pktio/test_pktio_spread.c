@@ -11,7 +11,7 @@
 #include "loop.h"
 #include "roce_frame.h"
 #include "sim.h"
-#include "spread.h"
+#include "spread_internal.h"
 #include "unit.h"
 
 #define FLOWS  64
@@ -370,6 +370,41 @@ static void test_flows(void **state)
     close_sim();
 }
 
+static unsigned slots_in_use(struct spread_flows *f)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < FLOW_SLOTS; i++)
+        n += f->slot[i] != 0;
+    return n;
+}
+
+/* Rules that go leave free slots behind, where a search ends, also while others stay. */
+static void test_flows_that_go(void **state)
+{
+    static void *rule[SPREAD_FLOWS_MAX / 4];
+    struct roce_flow flow = roce_flow_number(0, false);
+    struct pktio_flow want = {.src = flow.src, .dst = flow.dst};
+    struct spread_flows *flows;
+
+    open_sim((struct pktio_sim_config){0}, 8);
+    flows = &spread_of(io)->flows;
+    flows->secret = 1;
+    for (unsigned i = 0; i < 60 * ARRAY_SIZE(rule); i++) {
+        unsigned at = i % ARRAY_SIZE(rule);
+
+        if (rule[at])
+            io->ops->flow_remove(io, rule[at]);
+        want.sport = (uint16_t)(i + 1);
+        assert_int_equal(io->ops->flow_add(io, &want, i % QUEUES, &rule[at]), 0);
+    }
+    assert_in_range(slots_in_use(flows), ARRAY_SIZE(rule), 2 * ARRAY_SIZE(rule));
+    for (unsigned i = 0; i < ARRAY_SIZE(rule); i++)
+        io->ops->flow_remove(io, rule[i]);
+    assert_int_equal(slots_in_use(flows), 0);
+    close_sim();
+}
+
 /* As many rules as there is room for, repeatedly: each is found, and none after all are removed. */
 static void test_many_flows(void **state)
 {
@@ -637,6 +672,7 @@ int main(void)
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_flows),
         cmocka_unit_test(test_many_flows),
+        cmocka_unit_test(test_flows_that_go),
         cmocka_unit_test(test_several_below),
         cmocka_unit_test(test_waking),
         cmocka_unit_test(test_ports_that_do_not_wake),
