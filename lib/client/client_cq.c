@@ -57,24 +57,39 @@ static struct cq_shared *nothing(void)
     return (struct cq_shared *)segment;
 }
 
+/* Whether the calling thread reads a CQE where it lies, and has the lock until it says that it does
+ * not any more. Any thread of a queue for which there is no lock. */
+static bool is_read_here(const struct client_cq *cq)
+{
+    const struct client_idle *thread = atomic_load_explicit(&cq->reading, memory_order_relaxed);
+
+    return thread && (cq->single_threaded || thread == &client_idle);
+}
+
+/* The calling thread may have the lock already, from ibv_start_poll. */
+static bool lock_unless_read(struct client_cq *cq)
+{
+    if (is_read_here(cq))
+        return false;
+    client_cq_lock(cq);
+    return true;
+}
+
 /*
  * Exchanges the reader. Others may still look: threads that are about to sleep look at all queues,
- * and one that has an event of this queue may poll and arm until it has acknowledged the event. The
- * calling thread may have the lock, from ibv_start_poll.
+ * and one that has an event of this queue may poll and arm until it has acknowledged the event.
  */
 static void exchange_reader(struct client_cq *cq, struct cq_reader *reader)
 {
-    bool has_lock = atomic_load_explicit(&cq->reading, memory_order_relaxed) == &client_idle;
+    bool locked = lock_unless_read(cq);
     struct cq_reader had;
 
-    if (!has_lock)
-        client_cq_lock(cq);
     spin_lock(&cq->place);
     had = cq->reader;
     cq->reader = *reader;
     *reader = had;
     spin_unlock(&cq->place);
-    if (!has_lock)
+    if (locked)
         client_cq_unlock(cq);
 }
 
@@ -122,7 +137,7 @@ int client_cq_resize(struct client_cq *cq, uint32_t cqe, int *size)
 {
     struct client *c = cq->client;
     struct conn_retry retry = {0};
-    int err = conn_room();
+    int err = is_read_here(cq) ? -EBUSY : conn_room();
 
     if (err)
         return err;
@@ -168,10 +183,12 @@ static void clean_lane(struct cq_reader *r, uint32_t lane, uint32_t uidx)
 
 void client_cq_clean(struct client_cq *cq, uint32_t uidx)
 {
-    client_cq_lock(cq);
+    bool locked = lock_unless_read(cq);
+
     for (uint32_t lane = 0; lane < cq->reader.lanes; lane++)
         clean_lane(&cq->reader, lane, uidx);
-    client_cq_unlock(cq);
+    if (locked)
+        client_cq_unlock(cq);
 }
 
 /* Uses the shared consumer indices: the private ones belong to the thread that has the lock. Under

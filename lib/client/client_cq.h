@@ -18,7 +18,7 @@ struct client_cq {
     /* Taken after lock: holds the reader's segment, for those that look at it without lock. */
     struct spin place;
     /* &client_idle of the thread that has the lock from ibv_start_poll to ibv_end_poll, which may
-     * destroy the queue there; or NULL. */
+     * destroy queue pairs and the queue there; or NULL. */
     const struct client_idle *_Atomic reading;
     bool single_threaded; /* the application has promised this: no locking */
     bool has_channel;
@@ -45,9 +45,9 @@ int client_cq_destroy(struct client_cq *cq);
 
 /*
  * Resizes the queue to at least `cqe` CQEs, and writes to *size how many it has, before another
- * thread may resize it; what waits in it stays. 0; -EINVAL: more than that waits; or another
- * negative errno, and then the queue and *size are as they were. Any thread; takes the lock, so not
- * from one that is between start_poll and end_poll.
+ * thread may resize it; what waits in it stays. 0; -EINVAL: more than that waits; -EBUSY: the
+ * calling thread is between start_poll and end_poll, and reads a CQE where it lies; or another
+ * negative errno. After an error the queue and *size are as they were. Any thread; takes the lock.
  */
 int client_cq_resize(struct client_cq *cq, uint32_t cqe, int *size);
 
@@ -56,7 +56,8 @@ int client_cq_resize(struct client_cq *cq, uint32_t cqe, int *size);
 int client_cq_moderate(struct client_cq *cq, uint16_t count, uint16_t period_us);
 
 /* Hides the outstanding completions of queue pair `uidx`, for which the daemon must have stopped
- * posting. Takes the lock. */
+ * posting. Takes the lock, unless the calling thread is between start_poll and end_poll: the CQE
+ * that it reads keeps its other fields. */
 void client_cq_clean(struct client_cq *cq, uint32_t uidx);
 
 /* Whether it is being destroyed: it reads from an empty segment. Under the lock. */

@@ -94,13 +94,9 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 
 EXPORT int ibv_resize_cq(struct ibv_cq *base, int cqe)
 {
-    struct shim_cq *cq = to_cq(base);
-
     if (is_out_of_range(base->context, cqe, 0))
         return failed(EINVAL);
-    if (cq->queue.single_threaded && cq->current) /* it is being read */
-        return failed(EBUSY);
-    return failed(-client_cq_resize(&cq->queue, (uint32_t)cqe, &base->cqe));
+    return failed(-client_cq_resize(&to_cq(base)->queue, (uint32_t)cqe, &base->cqe));
 }
 
 int shim_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)

@@ -643,6 +643,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(cq_resize_keeps_what_waits),
         cmocka_unit_test(cq_resize_right_after_posting),
         cmocka_unit_test(cq_resize_of_an_extended_queue),
+        cmocka_unit_test(queue_pair_ends_while_read),
         cmocka_unit_test(cq_resize_under_traffic),
         cmocka_unit_test(cq_resize_keeps_the_arming),
         cmocka_unit_test(dm_is_read_and_written),

@@ -112,22 +112,43 @@ void cq_resize_right_after_posting(void **state)
     destroy(&p, cq);
 }
 
-void cq_resize_of_an_extended_queue(void **state)
+static struct ibv_cq_ex *make_extended(struct pair *p, uint32_t flags)
 {
     struct ibv_cq_init_attr_ex attr = {.cqe = 16,
                                        .wc_flags = IBV_WC_STANDARD_FLAGS,
                                        .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
-                                       .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED};
+                                       .flags = flags};
+    struct ibv_cq_ex *ex = ibv_create_cq_ex(p->ctx, &attr);
+
+    assert_non_null(ex);
+    complete_into(p, ibv_cq_ex_to_cq(ex));
+    return ex;
+}
+
+static void *end_at_once(void *arg)
+{
+    return arg;
+}
+
+/* From now on the library's locks count, which a process with one thread does without. */
+static void have_had_threads(void)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, end_at_once, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void resize_while_read(uint32_t flags)
+{
     struct ibv_poll_cq_attr poll = {0};
     struct ibv_cq_ex *ex;
     struct ibv_cq *cq;
     struct pair p;
 
     pair_open(&p);
-    ex = ibv_create_cq_ex(p.ctx, &attr);
-    assert_non_null(ex);
+    ex = make_extended(&p, flags);
     cq = ibv_cq_ex_to_cq(ex);
-    complete_into(&p, cq);
     nine_completions(&p, 1, 0);
     assert_int_equal(ibv_resize_cq(cq, 32), 0);
     assert_int_equal(ibv_start_poll(ex, &poll), 0);
@@ -140,6 +161,41 @@ void cq_resize_of_an_extended_queue(void **state)
     ibv_end_poll(ex);
     assert_int_equal(ibv_resize_cq(cq, 64), 0);
     destroy(&p, cq);
+}
+
+void cq_resize_of_an_extended_queue(void **state)
+{
+    have_had_threads();
+    resize_while_read(IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+    resize_while_read(0);
+}
+
+/* The thread that reads a completion resets the queue pair, or destroys it: the one that it reads
+ * stays, those behind it are gone. */
+void queue_pair_ends_while_read(void **state)
+{
+    have_had_threads();
+    for (unsigned turn = 0; turn < 2; turn++) {
+        struct ibv_poll_cq_attr poll = {0};
+        struct ibv_cq_ex *ex;
+        struct pair p;
+
+        pair_open(&p);
+        ex = make_extended(&p, 0);
+        nine_completions(&p, 1, 0);
+        assert_int_equal(ibv_start_poll(ex, &poll), 0);
+        if (turn) {
+            assert_int_equal(ibv_destroy_qp(p.a.qp), 0);
+            p.a.qp = make_qp(&p, ibv_cq_ex_to_cq(ex));
+        } else {
+            modify_state(p.a.qp, IBV_QPS_RESET);
+        }
+        assert_int_equal(ex->wr_id, 0);
+        assert_int_equal(ibv_wc_read_opcode(ex), IBV_WC_RDMA_WRITE);
+        assert_int_equal(ibv_next_poll(ex), ENOENT);
+        ibv_end_poll(ex);
+        destroy(&p, ibv_cq_ex_to_cq(ex));
+    }
 }
 
 /* ---- several threads ---- */
