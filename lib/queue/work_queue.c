@@ -53,14 +53,18 @@ static void copy_words(void *to, const void *from, unsigned words)
         dst[i] = src[i];
 }
 
-static int copy_sges(struct sge *to, const void *from, unsigned n)
+static void copy_sges(struct sge *to, const void *from, unsigned n)
+{
+    copy_words(to, from, n * (unsigned)(sizeof(*to) / sizeof(uint64_t)));
+}
+
+static uint64_t sum_lengths(const struct sge *sge, unsigned n)
 {
     uint64_t total = 0;
 
-    copy_words(to, from, n * (unsigned)(sizeof(*to) / sizeof(uint64_t)));
     for (unsigned i = 0; i < n; i++)
-        total += to[i].length;
-    return likely(total <= MAX_MESSAGE) ? 0 : -EINVAL;
+        total += sge[i].length;
+    return total;
 }
 
 static int copy_inline(const struct work_queue *q, struct send_wqe *wqe, const void *data)
@@ -103,7 +107,8 @@ int send_queue_take(struct work_queue *q, struct send_wqe *wqe)
         wqe->h.num_sge = 0;
     if (unlikely(wqe->h.num_sge > q->max_sge))
         return -EINVAL;
-    return copy_sges(wqe->sge, entry + 1, wqe->h.num_sge);
+    copy_sges(wqe->sge, entry + 1, wqe->h.num_sge);
+    return likely(sum_lengths(wqe->sge, wqe->h.num_sge) <= MAX_MESSAGE) ? 0 : -EINVAL;
 }
 
 int recv_queue_take(struct work_queue *q, struct recv_wqe *wqe)
@@ -113,7 +118,13 @@ int recv_queue_take(struct work_queue *q, struct recv_wqe *wqe)
     copy_words(&wqe->h, entry, sizeof(*entry) / sizeof(uint64_t));
     if (unlikely(wqe->h.num_sge > q->max_sge))
         return -EINVAL;
-    return copy_sges(wqe->sge, entry + 1, wqe->h.num_sge);
+    copy_sges(wqe->sge, entry + 1, wqe->h.num_sge);
+    return 0;
+}
+
+uint32_t recv_wqe_room(const struct recv_wqe *wqe)
+{
+    return (uint32_t)min_of(sum_lengths(wqe->sge, wqe->h.num_sge), (uint64_t)UINT32_MAX);
 }
 
 uint64_t work_queue_take_id(struct work_queue *q)

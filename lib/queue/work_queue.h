@@ -62,10 +62,20 @@ int send_queue_take(struct work_queue *q, struct send_wqe *wqe);
  * Take the next WQE of a receive queue, as send_queue_take().
  *
  * @param q  The queue.
- * @param wqe  Only the used part is written.
- * @return  0; -EINVAL: the WQE is malformed. It is taken all the same, and wqe->h.wr_id is valid.
+ * @param wqe  Only the used part is written. Its SGEs may have any lengths: messages have a limit,
+ *     the room for one has none.
+ * @return  0; -EINVAL: the WQE is malformed (too many SGEs). It is taken all the same, and
+ *     wqe->h.wr_id is valid.
  */
 int recv_queue_take(struct work_queue *q, struct recv_wqe *wqe);
+
+/**
+ * How many bytes of a message a receive WQE has room for. Any thread.
+ *
+ * @param wqe  The WQE, as recv_queue_take() has copied it.
+ * @return  The sum of its SGEs' lengths, or UINT32_MAX, more than any message has, if that is less.
+ */
+uint32_t recv_wqe_room(const struct recv_wqe *wqe);
 
 /**
  * Take the next WQE, which must be pending, without a look at more than its id: flushing needs no

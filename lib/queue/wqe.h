@@ -306,7 +306,7 @@ struct recv_buffer {
     uint32_t length, lkey;
 };
 
-/* The WQE at `index`, which is pending; false: it has not exactly one SGE, or an illegal length. */
+/* The WQE at `index`, which is pending; false: it has not exactly one SGE. */
 static inline bool recv_wqe_peek(const struct work_queue *rq, uint32_t index, struct recv_buffer *r)
 {
     const volatile uint64_t *entry = work_queue_entry(rq, index);
@@ -318,19 +318,15 @@ static inline bool recv_wqe_peek(const struct work_queue *rq, uint32_t index, st
     sge = entry[3];
     r->length = (uint32_t)sge;
     r->lkey = (uint32_t)(sge >> 32);
-    if (unlikely((uint32_t)num_sge != 1 || r->length > UINT32_C(1) << 31))
-        return false;
-    return true;
+    return likely((uint32_t)num_sge == 1);
 }
 
-/* The SGEs of the WQE at `index`, if it has several: how many. 0: it has not, or they are illegal.
- */
+/* The SGEs of the WQE at `index`, if it has several: how many. 0: it has not, or too many. */
 static inline unsigned recv_wqe_copy_sges(const struct work_queue *rq, uint32_t index,
                                           uint64_t *wr_id, struct sge *to)
 {
     const volatile uint64_t *entry = work_queue_entry(rq, index);
     uint32_t n = (uint32_t)entry[1];
-    uint64_t total = 0;
 
     *wr_id = entry[0];
     if (n < 2 || n > rq->max_sge)
@@ -340,13 +336,12 @@ static inline unsigned recv_wqe_copy_sges(const struct work_queue *rq, uint32_t 
 
         memcpy(&to[i], &addr, sizeof(addr));
         memcpy(&to[i].length, &second, sizeof(second)); /* and the L_Key */
-        total += to[i].length;
     }
-    return total <= UINT32_C(1) << 31 ? n : 0;
+    return n;
 }
 
-/* Of a message that the WQE only counts: its id. False: it has more than one SGE, or an illegal
- * length. Here and above WQEs of the queue have room for an SGE. */
+/* Of a message that the WQE only counts: its id. False: it has more than one SGE. Here and
+ * above WQEs of the queue have room for an SGE. */
 static inline bool recv_wqe_peek_id(const struct work_queue *rq, uint32_t index, uint64_t *wr_id)
 {
     const volatile uint64_t *entry = work_queue_entry(rq, index);
@@ -354,7 +349,7 @@ static inline bool recv_wqe_peek_id(const struct work_queue *rq, uint32_t index,
 
     *wr_id = entry[0];
     num_sge = (uint32_t)entry[1];
-    return !num_sge || (num_sge == 1 && (uint32_t)entry[3] <= UINT32_C(1) << 31);
+    return num_sge <= 1;
 }
 
 #endif

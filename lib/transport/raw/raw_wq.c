@@ -308,11 +308,9 @@ static enum fault take_entry(struct engine *e, struct wq *wq)
     if (rc == -EOVERFLOW)
         return FAULT_QUEUE_INDEX;
     wq->busy = true;
-    wq->room = 0;
     if (rc)
         return FAULT_RECV_MALFORMED;
-    for (unsigned i = 0; i < wq->entry->h.num_sge; i++)
-        wq->room += wq->entry->sge[i].length;
+    wq->room = recv_wqe_room(wq->entry);
     return FAULT_NONE;
 }
 

@@ -51,11 +51,9 @@ enum fault resp_take_recv(struct engine *e, struct qp *qp, struct srq *xrc_srq)
     if (rc == -EOVERFLOW)
         return FAULT_QUEUE_INDEX;
     resp->recv_busy = true;
-    resp->recv_room = 0;
     if (rc)
         return FAULT_RECV_MALFORMED;
-    for (unsigned i = 0; i < resp->recv->h.num_sge; i++)
-        resp->recv_room += resp->recv->sge[i].length;
+    resp->recv_room = recv_wqe_room(resp->recv);
     return FAULT_NONE;
 }
 

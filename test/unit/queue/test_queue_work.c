@@ -250,13 +250,34 @@ static void test_receive(void **state)
     in.h.num_sge = UINT32_MAX;
     post_at(&r, &in, r.q.stride);
     assert_int_equal(recv_queue_take(&r.q, &out), -EINVAL);
-    in.h.num_sge = 2;
-    in.sge[0].length = 0x80000000;
-    post_at(&r, &in, r.q.stride);
-    assert_int_equal(recv_queue_take(&r.q, &out), -EINVAL);
-    in.sge[1].length = 0;
-    post_at(&r, &in, r.q.stride);
-    assert_int_equal(recv_queue_take(&r.q, &out), 0);
+    free(r.bytes);
+}
+
+/* A message has a limit, the room for one has none. */
+static void test_receive_room(void **state)
+{
+    static const struct {
+        uint32_t length[3], room;
+    } c[] = {
+        {{0, 0, 0}, 0},
+        {{1, 2, 3}, 6},
+        {{0x80000000, 0, 0}, 0x80000000},
+        {{0x80000000, 1, 0}, 0x80000001},
+        {{UINT32_MAX, 0, 0}, UINT32_MAX},
+        {{UINT32_MAX, 1, 0}, UINT32_MAX},
+        {{UINT32_MAX, UINT32_MAX, UINT32_MAX}, UINT32_MAX},
+    };
+    struct recv_wqe in = {.h = {.num_sge = 3}}, out;
+    struct ring r;
+
+    ring_init(&r, rqe_stride(MAX_SGE), 0);
+    for (unsigned i = 0; i < ARRAY_SIZE(c); i++) {
+        for (unsigned k = 0; k < 3; k++)
+            in.sge[k].length = c[i].length[k];
+        post_at(&r, &in, r.q.stride);
+        assert_int_equal(recv_queue_take(&r.q, &out), 0);
+        assert_int_equal(recv_wqe_room(&out), c[i].room);
+    }
     free(r.bytes);
 }
 
@@ -337,11 +358,17 @@ static void test_concurrent_rewrite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pending),         cmocka_unit_test(test_send_entry),
-        cmocka_unit_test(test_inline),          cmocka_unit_test(test_sge_in_header),
-        cmocka_unit_test(test_opcodes),         cmocka_unit_test(test_malformed_send),
-        cmocka_unit_test(test_receive),         cmocka_unit_test(test_take_id),
-        cmocka_unit_test(test_copy_is_private), cmocka_unit_test(test_concurrent_rewrite),
+        cmocka_unit_test(test_pending),
+        cmocka_unit_test(test_send_entry),
+        cmocka_unit_test(test_inline),
+        cmocka_unit_test(test_sge_in_header),
+        cmocka_unit_test(test_opcodes),
+        cmocka_unit_test(test_malformed_send),
+        cmocka_unit_test(test_receive),
+        cmocka_unit_test(test_receive_room),
+        cmocka_unit_test(test_take_id),
+        cmocka_unit_test(test_copy_is_private),
+        cmocka_unit_test(test_concurrent_rewrite),
     };
 
     return cmocka_run_group_tests_name("queue_work", tests, NULL, NULL);
