@@ -219,7 +219,9 @@ static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, ui
     if (why != CTL_MR_ADOPTED)
         return why;
     why = add_piece(l, start, offset, end - start);
-    if (why != CTL_MR_ADOPTED)
+    if (why == CTL_MR_ADOPTED)
+        l->moved += end - start;
+    else
         adopt_give_back(start, offset, end - start, GIVE_VIEW);
     return why;
 }

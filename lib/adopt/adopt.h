@@ -37,6 +37,7 @@ enum adopt_lease_kind {
 struct adopt_lease {
     enum adopt_lease_kind kind;
     uint64_t start, end; /* whole pages */
+    uint64_t moved;      /* bytes that were moved for it; the others were in the memfd already */
     /* LEASE_COPIED: */
     bool thawed; /* it was held until a fork */
     bool views;  /* some of it is a private view of a memfd, until the lease ends */

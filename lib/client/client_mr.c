@@ -133,8 +133,8 @@ static int offer_adopted(struct client_mr *mr, struct ctl_reg_mr *r, unsigned fl
     int64_t began = raw_now();
 
     r->why = adopt_acquire(&mr->lease, r->addr, r->length, flags);
-    if (r->why == CTL_MR_ADOPTED && (flags & ADOPT_MOVE))
-        mr_policy_adopted(r->length, raw_now() - began);
+    if (r->why == CTL_MR_ADOPTED)
+        mr_policy_adopted(mr->lease.moved, raw_now() - began);
     if (r->why == CTL_MR_OVERLAPS && mr_joins_mapped(mr)) {
         adopt_release(&mr->lease);
         r->why = adopt_acquire(&mr->lease, r->addr, r->length, flags | ADOPT_MOVE | ADOPT_AGAIN);

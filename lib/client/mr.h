@@ -39,9 +39,9 @@ int mr_policy_read(void);
 /* *flags: enum adopt_flag for a region; *why: the reason to report if it is not moved now. False:
  * no region is ever adopted. */
 bool mr_policy(const struct ctl_reg_mr *r, unsigned *flags, enum ctl_mr_why *why);
-/* Under the lock: what it took to adopt a region of this length, and how long one has lived that
- * ends, whether it was adopted or not. */
-void mr_policy_adopted(uint64_t length, int64_t ns);
+/* Under the lock: what it took to adopt a region, and how many bytes were moved for it; and how
+ * long one has lived that ends, whether it was adopted or not. */
+void mr_policy_adopted(uint64_t moved, int64_t ns);
 void mr_policy_ended(uint64_t length, int64_t life_ns);
 /* enum adopt_flag: whether the daemon may write to the region. */
 unsigned mr_writes(uint32_t access);

@@ -75,10 +75,10 @@ static bool is_judged(uint64_t length)
     return length >= LARGE && length <= JUDGED_MAX;
 }
 
-void mr_policy_adopted(uint64_t length, int64_t ns)
+void mr_policy_adopted(uint64_t moved, int64_t ns)
 {
-    if (is_judged(length))
-        lives.ns_per_byte = (double)ns / (double)length;
+    if (is_judged(moved))
+        lives.ns_per_byte = (double)ns / (double)moved;
 }
 
 void mr_policy_ended(uint64_t length, int64_t life_ns)

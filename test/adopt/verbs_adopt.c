@@ -460,6 +460,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(children_register),
         cmocka_unit_test(hot_regions),
         cmocka_unit_test(hot_regions_go),
+        cmocka_unit_test(registered_twice_for_each_transfer), /* before the one that ends that */
         cmocka_unit_test(registered_for_each_transfer),
         cmocka_unit_test(hot_contexts_close),
         cmocka_unit_test(atomic_regions_stay_together),

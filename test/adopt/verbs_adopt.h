@@ -42,6 +42,7 @@ void use_until_adopted(struct ibv_mr *mr, uint8_t *at, uint32_t len);
 void hot_regions(void **state);
 void hot_regions_go(void **state);
 void registered_for_each_transfer(void **state);
+void registered_twice_for_each_transfer(void **state);
 void hot_contexts_close(void **state);
 void atomic_regions_stay_together(void **state);
 void large_region_after_a_fork(void **state);
