@@ -91,10 +91,12 @@ void mr_policy_ended(uint64_t length, int64_t life_ns)
         lives.balance -= min_of(lives.balance, BALANCE_LONG);
 }
 
-static bool lives_are_short(uint64_t length)
+/* Not of memory for atomics: whether these are atomic with the program's own must not depend on how
+ * long other regions have lived. */
+static bool lives_are_short(const struct ctl_reg_mr *r)
 {
-    return current() == POLICY_AUTO && is_judged(length) && lives.balance >= BALANCE_SHORT &&
-           adopt_can_anytime();
+    return current() == POLICY_AUTO && is_judged(r->length) && !(r->access & ACCESS_ATOMIC) &&
+           lives.balance >= BALANCE_SHORT && adopt_can_anytime();
 }
 
 /* ---- */
@@ -103,7 +105,7 @@ static enum ctl_mr_why reason_to_wait(const struct ctl_reg_mr *r)
 {
     if (r->access & ACCESS_ON_DEMAND)
         return CTL_MR_ON_DEMAND;
-    if (r->length >= LARGE && !lives_are_short(r->length))
+    if (r->length >= LARGE && !lives_are_short(r))
         return CTL_MR_ADOPTED;
     return current() == POLICY_AUTO ? CTL_MR_COLD : CTL_MR_SMALL;
 }

@@ -130,9 +130,10 @@ void hot_regions_go(void **state)
     munmap(b, 4 * PAGE);
 }
 
+/* Not for atomics. */
 static struct ibv_mr *register_for(uint8_t *b, size_t len, double life)
 {
-    struct ibv_mr *mr = ibv_reg_mr(p.pd, b, len, ACCESS);
+    struct ibv_mr *mr = ibv_reg_mr(p.pd, b, len, ACCESS & ~IBV_ACCESS_REMOTE_ATOMIC);
     double until = now() + life;
 
     assert_non_null(mr);
@@ -192,6 +193,9 @@ void registered_twice_for_each_transfer(void **state)
     }
     mr[0] = register_for(b, len, 0);
     assert_int_equal(is_shared(b), !small_ones());
+    assert_int_equal(ibv_dereg_mr(mr[0]), 0);
+    mr[0] = ibv_reg_mr(p.pd, b, len, ACCESS); /* for atomics, also with the program's own */
+    assert_true(is_shared(b));
     assert_int_equal(ibv_dereg_mr(mr[0]), 0);
     munmap(b, len);
 }
