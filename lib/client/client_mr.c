@@ -334,9 +334,11 @@ static int find_range(const struct client *c, uint32_t lkey, uint64_t *addr, uin
 
     if (!mr)
         return -ENOENT;
-    if (!(mr->access & ACCESS_ON_DEMAND) || *addr < mr->iova || *addr - mr->iova > mr->length ||
-        length > mr->length - (*addr - mr->iova))
+    if (!(mr->access & ACCESS_ON_DEMAND))
         return -EINVAL;
+    if (*addr < mr->iova || *addr - mr->iova > mr->length ||
+        length > mr->length - (*addr - mr->iova))
+        return -EFAULT;
     if (write && !(mr->access & ACCESS_LOCAL_WRITE))
         return -EPERM;
     *addr = *addr - mr->iova + mr->addr;

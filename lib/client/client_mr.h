@@ -45,8 +45,8 @@ enum client_prefetch {
 /*
  * Makes the pages present that [addr, addr + length) of an on-demand region has, addr as in a work
  * request; PREFETCH_NOTHING only looks whether it has that range. Returns 0; -ENOENT: no region of
- * this context has the key; -EINVAL: it is not on-demand, or lacks the range; -EPERM: it is not
- * writable; -EFAULT: there is no such memory. Any thread.
+ * this context has the key; -EINVAL: it is not on-demand; -EPERM: it is not writable; -EFAULT: it
+ * lacks the range, or there is no such memory. Any thread.
  */
 int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t length,
                     enum client_prefetch how);

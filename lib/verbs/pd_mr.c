@@ -284,7 +284,9 @@ int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
     };
     int err = 0;
 
-    if (!n || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || (unsigned)advice >= ARRAY_SIZE(how))
+    if ((unsigned)advice >= ARRAY_SIZE(how))
+        return failed(EOPNOTSUPP);
+    if (!n || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
         return failed(EINVAL);
     for (uint32_t i = 0; i < n && !err; i++)
         err = client_prefetch(&to_context(pd->context)->client, sge[i].lkey, sge[i].addr,
