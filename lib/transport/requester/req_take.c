@@ -9,6 +9,12 @@
 #include "sg.h"
 #include "wqe.h"
 
+/* 10.8.3: behind a fence READs and atomics before it are complete. */
+static bool fence_holds(const struct qp *qp, unsigned sqe_flags)
+{
+    return sqe_flags & SQE_FENCE && qp->req.rd_outstanding;
+}
+
 /* What waits for READs and atomics stays in the queue: a batch takes it later, together with those
  * behind it. */
 static bool must_wait(const struct qp *qp)
@@ -18,7 +24,8 @@ static bool must_wait(const struct qp *qp)
     if (!qp->req.rd_outstanding)
         return false;
     next = send_wqe_peek(&qp->req.sq);
-    return next.flags & SQE_FENCE || (op_is_read_or_atomic(next.opcode) && !req_reads_allowed(qp));
+    return fence_holds(qp, next.flags) ||
+           (op_is_read_or_atomic(next.opcode) && !req_reads_allowed(qp));
 }
 
 /* The host may want a WQE that is good to fail all the same. */
@@ -69,7 +76,7 @@ static bool take_slot(struct engine *e, struct qp *qp)
  * more is sent again, one at a time. */
 static bool may_start(const struct qp *qp, const struct send_slot *s)
 {
-    if ((s->wqe.h.flags & SQE_FENCE) && qp->req.rd_outstanding)
+    if (fence_holds(qp, s->wqe.h.flags))
         return false;
     return !op_is_read_or_atomic(s->wqe.h.opcode) || req_reads_allowed(qp) ||
            (s->started && !qp->req.rd_outstanding);
