@@ -4,6 +4,7 @@
 
 #include "completion.h"
 #include "late.h"
+#include "loan.h"
 #include "rate.h"
 #include "raw_private.h"
 #include "req_sack.h"
@@ -49,8 +50,7 @@ void engine_destroy(struct engine *e)
 {
     late_free_all(e);
     resp_store_free(e);
-    req_sack_free(e);
-    resp_repeat_free(e);
+    loan_free_all(e);
     free(e);
 }
 

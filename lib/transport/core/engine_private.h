@@ -122,9 +122,8 @@ struct engine {
     struct resp_store *store[ENGINE_REORDER_MAX];
     struct kept_room *room_free; /* for payloads of what is kept: resp_store.c */
     struct room_block *room_block;
-    struct req_sack *sack_free;      /* req_sack.c */
-    struct resp_repeat *repeat_free; /* resp_repeat.c */
-    uint16_t lent[LOANS];
+    uint16_t lent[LOANS]; /* loan.c */
+    struct loan *loan_free[LOANS];
     unsigned stores_used; /* by queue pairs with a gap; and watches */
     struct loss_watch {   /* resp_watch.c */
         struct qp *qp;
@@ -202,14 +201,6 @@ void share_class_sent(struct engine *e, uint64_t bytes);
 /* The share of qp's program at e, in qp's class; and the first one, which is not of a class. */
 struct share *share_of(struct engine *e, const struct qp *qp);
 struct share *share_first(struct engine *e, const struct qp *qp);
-
-/*
- * core/loan.c: lends one to qp's program. NULL: it holds as many as are free. Else the borrower,
- * which the caller keeps, and says when it is given back.
- */
-struct share *loan_take(struct engine *e, const struct qp *qp, enum share_loan what);
-bool loan_take_more(struct engine *e, struct share *borrower, enum share_loan what);
-void loan_end(struct engine *e, struct share *borrower, enum share_loan what);
 /* qp has another service level, or another next datagram. True: its class is another one now. */
 bool share_set_class(struct engine *e, struct qp *qp);
 

@@ -3,31 +3,10 @@
 #include "req_commit.h"
 #include "req_sack_state.h"
 
-#include <stdlib.h>
-
 #define REORDER_MAX 256u
 #define LOSSES      64u
 
 /* ---- life ---- */
-
-static struct req_sack *take(struct engine *e, const struct qp *qp)
-{
-    struct share *borrower = loan_take(e, qp, LOAN_SACK);
-    struct req_sack *s;
-
-    if (!borrower)
-        return NULL;
-    s = e->sack_free;
-    if (s)
-        e->sack_free = s->next;
-    else if (!(s = malloc(sizeof(*s))))
-        loan_end(e, borrower, LOAN_SACK);
-    if (s) {
-        s->e = e;
-        s->borrower = borrower;
-    }
-    return s;
-}
 
 /* A queue pair that gets none sends all again, as to a stranger. */
 struct req_sack *req_sack_open(struct engine *e, struct qp *qp)
@@ -36,7 +15,7 @@ struct req_sack *req_sack_open(struct engine *e, struct qp *qp)
 
     if (s)
         return s;
-    s = take(e, qp);
+    s = loan_memory(e, qp, LOAN_SACK, sizeof(*s));
     if (!s)
         return NULL;
     s->high = s->expected = s->executed = s->lost_end = qp->req.una;
@@ -53,10 +32,8 @@ void req_sack_close(struct qp *qp)
 
     if (!s)
         return;
-    s->next = s->e->sack_free;
-    s->e->sack_free = s;
     qp->req.sack = NULL;
-    loan_end(s->e, s->borrower, LOAN_SACK);
+    loan_memory_end(&s->loan, LOAN_SACK);
 }
 
 void req_sack_abandon(struct qp *qp)
@@ -76,16 +53,6 @@ void req_sack_abandon(struct qp *qp)
         if (s->done == s->packets && (int32_t)(i - req->send) < 0)
             req_uncommit_response(req);
         s->done = 0;
-    }
-}
-
-void req_sack_free(struct engine *e)
-{
-    struct req_sack *s;
-
-    while ((s = e->sack_free)) {
-        e->sack_free = s->next;
-        free(s);
     }
 }
 

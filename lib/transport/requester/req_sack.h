@@ -3,8 +3,8 @@
  * What is known about single packets while some are missing: which of those in flight have arrived,
  * and which were sent again, and when. Taken from the engine when something behind a gap is known
  * to have arrived, given back when the queue pair has caught up: a queue pair without losses has
- * none. req_sack.c keeps it, req_sack_lost.c judges what is lost, and req_recovery.c acts on that. The
- * owner worker.
+ * none. req_sack.c keeps it, req_sack_lost.c judges what is lost, and req_recovery.c acts on that.
+ * The owner worker.
  *
  * What has arrived need not be sent again, but is not acknowledged thereby: a request that is kept
  * may be refused when its turn comes. What arrived is known of requests by the responder's maps
@@ -16,6 +16,7 @@
 
 #include "engine_private.h"
 #include "kept_map.h"
+#include "loan.h"
 
 /* From una on: requests that a map is about, and more responses to the last READ. */
 #define SACK_PACKETS (2 * KEPT_MAP_PACKETS)
@@ -26,14 +27,12 @@ struct sack_bits {
 };
 
 struct req_sack {
-    struct engine *e;
-    struct share *borrower;
-    struct req_sack *next; /* it is free */
-    psn_t high;            /* behind the last packet that is known to have arrived */
-    psn_t expected;        /* the peer has executed what is before */
-    psn_t executed;        /* and has sent its responses */
-    psn_t lost_end;        /* behind the last packet that was trimmed: req_sack_lose */
-    uint32_t order;        /* of the last packet that was sent again */
+    struct loan loan;
+    psn_t high;     /* behind the last packet that is known to have arrived */
+    psn_t expected; /* the peer has executed what is before */
+    psn_t executed; /* and has sent its responses */
+    psn_t lost_end; /* behind the last packet that was trimmed: req_sack_lose */
+    uint32_t order; /* of the last packet that was sent again */
     uint32_t
         arrived_order[2];     /* of the last one of these that has arrived: a request, a response */
     struct sack_bits here;    /* arrived */
@@ -93,8 +92,6 @@ struct req_sack *req_sack_open(struct engine *e, struct qp *qp);
 void req_sack_close(struct qp *qp);
 /* The same before all is sent again: responses that are not acknowledged come again, too. */
 void req_sack_abandon(struct qp *qp);
-/* Frees those that were given back. */
-void req_sack_free(struct engine *e);
 
 /* Packet p has arrived: a request at the peer, or a response here. True: that is news. */
 bool req_sack_arrived(struct qp *qp, psn_t p);

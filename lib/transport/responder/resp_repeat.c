@@ -3,25 +3,6 @@
 #include "resp_repeat.h"
 #include "resp_rules.h"
 
-#include <stdlib.h>
-
-static struct resp_repeat *take(struct engine *e, const struct qp *qp)
-{
-    struct share *borrower = loan_take(e, qp, LOAN_REPEAT);
-    struct resp_repeat *a;
-
-    if (!borrower)
-        return NULL;
-    a = e->repeat_free;
-    if (a)
-        e->repeat_free = a->next;
-    else if (!(a = malloc(sizeof(*a))))
-        loan_end(e, borrower, LOAN_REPEAT);
-    if (a)
-        *a = (struct resp_repeat){.e = e, .borrower = borrower};
-    return a;
-}
-
 /* How many packets of the answer have been sent before, from PSN p on. r: the READ's resource. */
 static uint32_t sent_before(const struct resp_resource *r, psn_t p, uint32_t packets)
 {
@@ -38,9 +19,7 @@ static void give_back(struct qp *qp, struct resp_repeat **link)
     struct resp_repeat *a = *link;
 
     *link = a->next;
-    a->next = a->e->repeat_free;
-    a->e->repeat_free = a;
-    loan_end(a->e, a->borrower, LOAN_REPEAT);
+    loan_memory_end(&a->loan, LOAN_REPEAT);
     resp_repeats_owed(&qp->resp, -1);
 }
 
@@ -82,7 +61,7 @@ bool resp_repeat_add(struct engine *e, struct qp *qp, const struct pkt *p,
     if (!packets) /* they are still to come */
         return true;
     end = replace(qp, p->psn, packets);
-    a = end ? take(e, qp) : NULL;
+    a = end ? loan_memory(e, qp, LOAN_REPEAT, sizeof(*a)) : NULL;
     if (!a)
         return false;
     a->r = (struct resp_resource){.kind = KIND_READ_REQUEST,
@@ -97,6 +76,7 @@ bool resp_repeat_add(struct engine *e, struct qp *qp, const struct pkt *p,
                                   .msn = resp->msn,
                                   .len = p->reth.len,
                                   .all_len = p->reth.len};
+    a->next = NULL;
     a->end = packets; /* the first answer goes on from there */
     *end = a;
     resp->urgent = true;
@@ -113,14 +93,4 @@ void resp_repeat_forget(struct qp *qp)
 {
     while (qp->resp.repeats)
         resp_repeat_done(qp);
-}
-
-void resp_repeat_free(struct engine *e)
-{
-    struct resp_repeat *a;
-
-    while ((a = e->repeat_free)) {
-        e->repeat_free = a->next;
-        free(a);
-    }
 }

@@ -8,12 +8,12 @@
 #ifndef UROCE_RESP_REPEAT_H
 #define UROCE_RESP_REPEAT_H
 
+#include "loan.h"
 #include "resp_commit.h"
 
 struct resp_repeat {
+    struct loan loan;
     struct resp_repeat *next;
-    struct engine *e;
-    struct share *borrower;
     struct resp_resource r;
     uint32_t end; /* behind its last packet that is sent again */
 };
@@ -28,8 +28,5 @@ void resp_repeat_done(struct qp *qp);
 
 /* None is answered. */
 void resp_repeat_forget(struct qp *qp);
-
-/* Frees the memory of an engine's. */
-void resp_repeat_free(struct engine *e);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef UROCE_RESP_STORE_H
 #define UROCE_RESP_STORE_H
 
+#include "loan.h"
 #include "resp_commit.h"
 
 struct kept_room;
@@ -17,7 +18,7 @@ struct kept {
 
 struct resp_store {
     struct engine *e;
-    struct qp *qp;  /* NULL: free */
+    struct qp *qp; /* NULL: free */
     struct share *borrower;
     psn_t last;     /* the last PSN that is kept */
     psn_t told;     /* the last gap that a plain NAK told of */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an engine lends to queue pairs that lose packets, and how programs share it. */
 #include "engine_private.h"
+#include "loan.h"
 #include "qp.h"
 #include "turns_kit.h"
 
