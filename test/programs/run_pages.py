@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the commands that the pages of doc/site/pages.txt show, each as its page writes it. A TAP point for each block of code that
-has such commands, one for those in a page's sentences and tables, and one that says whether all have a line in pages.txt.
+has such commands, and one for those in a page's sentences and tables. --table runs none: it says whether all have a line in
+pages.txt.
 
-usage: run_pages.py --build DIR [--match TEXT] [--list]
+usage: run_pages.py --build DIR [--match TEXT] [--list | --table]
 
 pages.txt has the commands of each page (`= PAGE`; `= *`: of every page), and below each how it is run, in words with two spaces
 between them. `~` begins a pattern. A command without such a line fails the test, and so does a line that no page has.
@@ -272,7 +273,8 @@ def check_table(table, found, unknown):
 
 
 def main():
-    arguments = kit.point_arguments(more=[("--list", {"action": "store_true", "help": "the commands, and how each is run"})])
+    arguments = kit.point_arguments(more=[("--list", {"action": "store_true", "help": "the commands, and how each is run"}),
+                                          ("--table", {"action": "store_true", "help": "check pages.txt, and run nothing"})])
     with open(TABLE) as file:
         table = page_ways.Table(file.read())
     found, unknown = units(table)
@@ -281,14 +283,15 @@ def main():
             for command, way in unit.pairs:
                 print(f"{command.page}:{command.line}: {command.text}\n    {way.fields if way else 'nothing'}")
         return 0
+    if arguments.table:
+        return kit.run_points([("every command has a way, and every way a command", lambda: check_table(table, found, unknown))])
     lacking = [name for name in NEEDED if not shutil.which(name)]
     if lacking:
         print(f"1..0 # SKIP there is no program {', '.join(lacking)}")
         return 0
     runner = Runner(kit.Build(arguments.build))
-    points = [("every command has a way, and every way a command", lambda: check_table(table, found, unknown))]
-    points += [(f"{unit.name}: {unit.runs()[0][0].text.splitlines()[0].replace('#', '')}", lambda unit=unit: runner.run(unit))
-               for unit in found if unit.runs()]
+    points = [(f"{unit.name}: {unit.runs()[0][0].text.splitlines()[0].replace('#', '')}", lambda unit=unit: runner.run(unit))
+              for unit in found if unit.runs()]
     try:
         return kit.run_points(points, arguments.match)
     finally:
