@@ -115,13 +115,16 @@ long uffd_move(uint64_t to, uint64_t from, uint64_t len, uint64_t *moved);
  * userfaultfd; -EAGAIN: the daemon did not stop copying; or another negative errno.
  */
 int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t offset);
+/* Bytes in [start, end) that have no page yet; stops counting above `enough`. */
+uint64_t adopt_untouched(uint64_t start, uint64_t end, uint64_t enough);
+
+/* ---- adopt_out.c ---- */
+
 /* Makes [*start, end), inside the mapping v of a memfd of ours, anonymous again, and sets *start to
  * the end of what is anonymous now. 0, or a negative errno where that is not all. */
 int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v);
 /* Makes [start, end) of a shared mapping v of the memfd a private view of it. */
 int adopt_make_view(uint64_t start, uint64_t end, const struct vma *v);
-/* Bytes in [start, end) that have no page yet; stops counting above `enough`. */
-uint64_t adopt_untouched(uint64_t start, uint64_t end, uint64_t enough);
 
 /* ---- adopt_alloc.c ---- */
 
