@@ -95,35 +95,77 @@ static long copy_window(uint64_t to, struct window *w, bool in_memfd)
     return err;
 }
 
-static long move_window_out(struct window *w, bool in_memfd)
+/* Memory to which windows are copied, and from which their pages then move to their place. */
+struct room {
+    uint64_t start, end; /* what is left of it */
+};
+
+/*
+ * Windows that come from one mapping, in order, become one mapping again; a room for each of them
+ * would leave the region with as many mappings. The kernel joins them if the room has been written
+ * to before the first one moves, so a page in front of it is. Without access at first, since
+ * mlockall(MCL_FUTURE) would allocate all of it.
+ */
+static long room_open(struct room *r, uint64_t len)
 {
-    long copy = raw_mmap(0, w->len, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t front = adopt.page;
+    long p =
+        raw_mmap(0, front + len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     long err;
 
-    if (raw_is_error(copy))
-        return copy;
-    err = uffd_watch(w->start, w->len, UFFDIO_REGISTER_MODE_WP);
-    if (!err) {
-        err = uffd_protect(w->start, w->len, true);
-        if (!err && w->until && raw_now() >= w->until)
-            err = -EAGAIN;
-        if (!err)
-            err = copy_window((uint64_t)copy, w, in_memfd);
-        if (!err && w->prot != (PROT_READ | PROT_WRITE))
-            err = RAW(mprotect, copy, w->len, w->prot, 0, 0, 0);
-        if (!err) {
-            err = RAW(mremap, copy, w->len, w->len, MREMAP_MAYMOVE | MREMAP_FIXED, w->start, 0);
-            err = err == (long)w->start ? 0 : err;
-        }
-        if (!err)
-            uffd_wake(w->start, w->len);
-        else
-            uffd_release(w->start, w->len);
+    if (raw_is_error(p))
+        return p;
+    RAW(munlock, p, front + len, 0, 0, 0, 0);
+    err = RAW(mprotect, p, front + len, PROT_READ | PROT_WRITE, 0, 0, 0);
+    if (err) {
+        raw_munmap((uint64_t)p, front + len);
+        return err;
     }
+    *(volatile uint8_t *)(uintptr_t)p = 0;
+    raw_munmap((uint64_t)p, front);
+    *r = (struct room){(uint64_t)p + front, (uint64_t)p + front + len};
+    return 0;
+}
+
+static void room_close(struct room *r)
+{
+    if (r->start < r->end)
+        raw_munmap(r->start, r->end - r->start);
+    r->start = r->end;
+}
+
+/* Room for the window, and for all that follows it if the program may map as much. */
+static long room_need(struct room *r, const struct window *w, uint64_t end)
+{
+    if (r->start < r->end)
+        return 0;
+    return room_open(r, end - w->start) ? room_open(r, w->len) : 0;
+}
+
+static long move_window_out(struct window *w, struct room *r, bool in_memfd)
+{
+    long err = uffd_watch(w->start, w->len, UFFDIO_REGISTER_MODE_WP);
+
     if (err)
-        raw_munmap((uint64_t)copy, w->len);
-    return err;
+        return err;
+    err = uffd_protect(w->start, w->len, true);
+    if (!err && w->until && raw_now() >= w->until)
+        err = -EAGAIN;
+    if (!err)
+        err = copy_window(r->start, w, in_memfd);
+    if (!err && w->prot != (PROT_READ | PROT_WRITE))
+        err = RAW(mprotect, r->start, w->len, w->prot, 0, 0, 0);
+    if (!err) {
+        err = RAW(mremap, r->start, w->len, w->len, MREMAP_MAYMOVE | MREMAP_FIXED, w->start, 0);
+        err = err == (long)w->start ? 0 : err;
+    }
+    if (err) {
+        uffd_release(w->start, w->len);
+        return err;
+    }
+    r->start += w->len;
+    uffd_wake(w->start, w->len);
+    return 0;
 }
 
 /* Whether mlock holds for the mapping with this page: the kernel then takes no advice to reclaim
@@ -137,6 +179,7 @@ static int move_windows_out(uint64_t *start, uint64_t end, const struct vma *v)
 {
     bool guarded = adopt_is_copied(*start, end);
     struct window w = {.prot = vma_prot(v)};
+    struct room room = {0};
     struct numa_policy policy;
     long err = 0;
 
@@ -144,17 +187,21 @@ static int move_windows_out(uint64_t *start, uint64_t end, const struct vma *v)
         uint64_t signals;
 
         window_set(&w, *start, end, v->offset + (*start - v->start), guarded);
-        if (!window_stop_copying(w.start, w.len, &w.until))
-            return -EAGAIN;
+        err = room_need(&room, &w, end);
+        if (!err && !window_stop_copying(w.start, w.len, &w.until))
+            err = -EAGAIN;
+        if (err)
+            break;
         numa_policy_begin(&policy, w.start);
         signals = window_block_signals();
-        err = move_window_out(&w, adopt_is_ours(v));
+        err = move_window_out(&w, &room, adopt_is_ours(v));
         window_restore_signals(signals);
         numa_policy_end(&policy);
         window_resume_copying(w.until);
         if (!err)
             *start += w.len;
     }
+    room_close(&room);
     return (int)err;
 }
 

@@ -9,6 +9,7 @@
 #include "unit.h"
 
 #define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
 
 /* For main: whether this process may adopt; if not, a skip of all tests has been printed. With an
  * argument mappings are read as text, as on kernels before 6.11. */

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "adopt_kit.h"
 
@@ -414,6 +416,54 @@ static void too_many_pieces(void **state)
     unmap(p, len);
 }
 
+/* A region is as few mappings after its registration as before. */
+static void one_mapping_again(void **state)
+{
+    uint8_t *p = anonymous(9 * MIB);
+    unsigned before = vma_count();
+    struct adopt_lease l;
+
+    memset(p + 2 * MIB, 0, 4 * MIB);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(acquire(&l, p, 9 * MIB), CTL_MR_ADOPTED);
+        assert_int_equal(l.pieces, 1);
+        adopt_release(&l);
+        assert_int_equal(vma_count(), before);
+    }
+    assert_int_equal(p[2 * MIB - 1] + p[2 * MIB] + p[6 * MIB], 2);
+    unmap(p, 9 * MIB);
+}
+
+static uint64_t mapped_bytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    unsigned long pages;
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu", &pages), 1);
+    fclose(f);
+    return pages * adopt.page;
+}
+
+/* A process that may map little more memory gets it back window by window. */
+static void given_back_in_little_room(void **state)
+{
+    uint8_t *p = anonymous(9 * MIB);
+    struct adopt_lease l;
+    struct rlimit old, few;
+
+    assert_int_equal(acquire(&l, p, 9 * MIB), CTL_MR_ADOPTED);
+    getrlimit(RLIMIT_AS, &old);
+    few = (struct rlimit){mapped_bytes() + 3 * MIB, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &few), 0);
+    adopt_release(&l);
+    setrlimit(RLIMIT_AS, &old);
+    assert_true(is_plain(p));
+    assert_true(is_plain(p + 9 * MIB - 1));
+    assert_int_equal(memfd_bytes(), 0);
+    unmap(p, 9 * MIB);
+}
+
 static void freed_while_registered(void **state)
 {
     uint8_t *p = anonymous(1024 * KIB), *q;
@@ -618,6 +668,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(placed_memory),
         cmocka_unit_test(scattered_memory),
         cmocka_unit_test(too_many_pieces),
+        cmocka_unit_test(one_mapping_again),
+        cmocka_unit_test(given_back_in_little_room),
         cmocka_unit_test(freed_while_registered),
         cmocka_unit_test(grown_while_registered),
         cmocka_unit_test(half_of_the_mappings_are_left),
