@@ -112,22 +112,29 @@ static bool pick_part(uint64_t bytes, uint64_t *start)
 /*
  * Small pieces, and pieces of the heap, get their address as their offset, so that neighbours
  * become one mapping. Each other piece gets a part of the memfd with room behind it: an allocator
- * that extends its mapping (mremap) would otherwise get a neighbour's pages. False: no offset is
- * found.
+ * that extends its mapping (mremap) would otherwise get a neighbour's pages. The part has room for
+ * the rest of the region, too: what follows the piece is no neighbour, and becomes one piece with
+ * it. False: no offset is found.
  */
-static bool pick_offset(uint64_t start, uint64_t end, const struct vma *v, uint64_t *offset)
+static bool pick_offset(const struct adopt_lease *l, uint64_t start, uint64_t end,
+                        const struct vma *v, uint64_t *offset)
 {
-    uint64_t bytes = SLOT_BYTES, part;
+    uint64_t bytes = SLOT_BYTES;
 
-    *offset = start;
-    if ((vma_is_heap(v) || end - start < DEDICATED) && start < SLOTS_BEGIN &&
-        is_offset_free(start, end - start))
-        return true;
-    while (bytes < 2 * (end - start))
-        bytes *= 2;
-    if (!pick_part(bytes, &part))
-        return false;
-    *offset = part + start % ADOPT_WINDOW;
+    if (adopt.follows.addr != start) {
+        *offset = start;
+        if ((vma_is_heap(v) || end - start < DEDICATED) && start < SLOTS_BEGIN &&
+            is_offset_free(start, end - start))
+            return true;
+        while (bytes < 2 * (l->end - start))
+            bytes *= 2;
+        if (!pick_part(bytes, &adopt.follows.offset))
+            return false;
+        adopt.follows.offset += start % ADOPT_WINDOW;
+    }
+    *offset = adopt.follows.offset;
+    adopt.follows.addr = end;
+    adopt.follows.offset += end - start;
     return true;
 }
 
@@ -143,8 +150,8 @@ static bool unlock_pages(uint64_t start, uint64_t len)
     return adopt_locked_kb() < before;
 }
 
-static enum ctl_mr_why move_into_memfd(uint64_t start, uint64_t end, const struct vma *v,
-                                       uint64_t *offset)
+static enum ctl_mr_why move_into_memfd(const struct adopt_lease *l, uint64_t start, uint64_t end,
+                                       const struct vma *v, uint64_t *offset)
 {
     uint64_t limit = untouched_max();
     bool locked;
@@ -152,7 +159,7 @@ static enum ctl_mr_why move_into_memfd(uint64_t start, uint64_t end, const struc
 
     if (!file_limit_allows(FILE_BYTES)) /* set since the memfd was made */
         return CTL_MR_FAILED;
-    if (!has_mappings_left() || !pick_offset(start, end, v, offset))
+    if (!has_mappings_left() || !pick_offset(l, start, end, v, offset))
         return CTL_MR_NO_ROOM;
     if (!v->ino && adopt_untouched(start, end, limit) > limit)
         return CTL_MR_SPARSE;
@@ -215,7 +222,7 @@ static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, ui
         return CTL_MR_STACK;
     if (adopt_forbidden(start, end))
         return CTL_MR_STACK;
-    why = move_into_memfd(start, end, v, &offset);
+    why = move_into_memfd(l, start, end, v, &offset);
     if (why != CTL_MR_ADOPTED)
         return why;
     why = add_piece(l, start, offset, end - start);
@@ -243,6 +250,7 @@ static enum ctl_mr_why acquire_range(struct adopt_lease *l, unsigned flags)
     struct vma v;
 
     adopt.forbiddens = 0;
+    adopt.follows.addr = 0;
     for (; at < l->end && why == CTL_MR_ADOPTED; at = end) {
         if (vma_find(at, &v) || v.start > at || !v.r || ((flags & ADOPT_WRITES) && !v.w))
             return CTL_MR_NO_ACCESS;

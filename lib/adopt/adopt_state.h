@@ -34,6 +34,9 @@ struct adopt_state {
     uint64_t page;
     uint64_t slot_next;
     bool slots_again; /* all parts of the memfd have been given once */
+    struct {
+        uint64_t addr, offset;
+    } follows; /* in the region that is registered: the end of its last piece that got a part */
     uint64_t scratch; /* room for one window, to which unpinned pages move; 0: none yet */
     uint64_t stage;   /* room for two windows: adopt_alloc.c; 0: none yet */
     bool has_nodes;   /* the machine has several NUMA nodes */

@@ -464,6 +464,32 @@ static void given_back_in_little_room(void **state)
     unmap(p, 9 * MIB);
 }
 
+/* Neighbours that were registered by themselves before are mappings of their own, and yet one piece
+ * of a region that has them all. */
+static void neighbours_become_one_piece(void **state)
+{
+    const size_t step = 256 * KIB, len = 20 * step;
+    uint8_t *p = anonymous(len);
+    unsigned before = vma_count();
+    struct adopt_lease every[20], all;
+
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(acquire(&every[i], p + i * step, step), CTL_MR_ADOPTED);
+    for (unsigned i = 0; i < 20; i++) {
+        p[i * step] = (uint8_t)i;
+        adopt_release(&every[i]);
+    }
+    assert_int_equal(vma_count(), before + 19);
+    assert_int_equal(acquire(&all, p + 1, len - 1), CTL_MR_ADOPTED);
+    assert_int_equal(all.pieces, 1);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(in_memfd(&all, p + i * step), i);
+    adopt_release(&all);
+    assert_int_equal(vma_count(), before);
+    assert_int_equal(memfd_bytes(), 0);
+    unmap(p, len);
+}
+
 static void freed_while_registered(void **state)
 {
     uint8_t *p = anonymous(1024 * KIB), *q;
@@ -670,6 +696,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(too_many_pieces),
         cmocka_unit_test(one_mapping_again),
         cmocka_unit_test(given_back_in_little_room),
+        cmocka_unit_test(neighbours_become_one_piece),
         cmocka_unit_test(freed_while_registered),
         cmocka_unit_test(grown_while_registered),
         cmocka_unit_test(half_of_the_mappings_are_left),
