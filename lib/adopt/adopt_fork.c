@@ -18,7 +18,7 @@ static int freeze_mapping(const struct vma *v, void *arg)
     if (adopt_is_ours(v))
         err = adopt_make_view(v->start, v->end, v);
     else
-        err = adopt_move_out(&start, v->end, v); /* a memfd whose descriptor was closed */
+        err = adopt_move_out(&start, v->end, v, false); /* a memfd whose descriptor was closed */
     /* The child then has no mapping there, instead of one that it shares with the parent. */
     if (err)
         raw_madvise(v->start, v->end - v->start, MADV_DONTFORK);

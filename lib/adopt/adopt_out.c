@@ -175,7 +175,7 @@ static bool is_locked(uint64_t start)
     return raw_madvise(start, adopt.page, MADV_COLD) == -EINVAL;
 }
 
-static int move_windows_out(uint64_t *start, uint64_t end, const struct vma *v)
+static int move_windows_out(uint64_t *start, uint64_t end, const struct vma *v, bool punch)
 {
     bool guarded = adopt_is_copied(*start, end);
     struct window w = {.prot = vma_prot(v)};
@@ -198,18 +198,21 @@ static int move_windows_out(uint64_t *start, uint64_t end, const struct vma *v)
         window_restore_signals(signals);
         numa_policy_end(&policy);
         window_resume_copying(w.until);
-        if (!err)
-            *start += w.len;
+        if (err)
+            break;
+        *start += w.len;
+        if (punch)
+            adopt_punch(w.offset, w.len);
     }
     room_close(&room);
     return (int)err;
 }
 
-int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v)
+int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v, bool punch)
 {
     bool locked = *start < end && is_locked(*start);
     uint64_t from = *start;
-    int err = move_windows_out(start, end, v);
+    int err = move_windows_out(start, end, v, punch);
 
     if (locked && *start > from)
         RAW(mlock, from, *start - from, 0, 0, 0, 0);

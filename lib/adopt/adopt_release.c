@@ -19,6 +19,8 @@ static int give_back_mapping(const struct vma *v, void *arg)
 {
     struct give_back *g = arg;
     uint64_t bytes = v->end - v->start, start, end, from;
+    /* Other mappings are then not looked for. */
+    bool alone = v->offset <= g->start && v->offset + bytes >= g->end;
 
     if (!adopt_is_ours(v))
         return 0;
@@ -34,7 +36,7 @@ static int give_back_mapping(const struct vma *v, void *arg)
     from = start;
     start = v->start + (start - v->offset);
     end = v->start + (end - v->offset);
-    if (g->how == GIVE_VIEW || adopt_move_out(&start, end, v)) {
+    if (g->how == GIVE_VIEW || adopt_move_out(&start, end, v, alone)) {
         g->kept = adopt.made_views = adopt.has_views = true;
         /* What is anonymous already may have been written to since. */
         adopt_make_view(start, end, v);
@@ -93,12 +95,11 @@ static void release_held(struct adopt_lease *l, enum adopt_give how)
  * registration that failed half-way. */
 static void restore_view(const struct vma *v, uint64_t start, uint64_t end)
 {
-    uint64_t offset = v->offset + (start - v->start), bytes = end - start;
+    uint64_t offset = v->offset + (start - v->start);
+    bool unused =
+        adopt_is_of_memfd(v) && !interval_any(&adopt.held, offset, offset + (end - start));
 
-    if (adopt_move_out(&start, end, v) || !adopt_is_of_memfd(v) ||
-        interval_any(&adopt.held, offset, offset + bytes))
-        return;
-    adopt_punch(offset, bytes);
+    adopt_move_out(&start, end, v, unused);
 }
 
 static void restore_views(uint64_t start, uint64_t end)

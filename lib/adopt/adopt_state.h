@@ -124,8 +124,10 @@ uint64_t adopt_untouched(uint64_t start, uint64_t end, uint64_t enough);
 /* ---- adopt_out.c ---- */
 
 /* Makes [*start, end), inside the mapping v of a memfd of ours, anonymous again, and sets *start to
- * the end of what is anonymous now. 0, or a negative errno where that is not all. */
-int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v);
+ * the end of what is anonymous now. punch: nothing else shows these bytes of the memfd, which are
+ * freed step by step, so that the process never has a region twice. 0, or a negative errno where
+ * that is not all. */
+int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v, bool punch);
 /* Makes [start, end) of a shared mapping v of the memfd a private view of it. */
 int adopt_make_view(uint64_t start, uint64_t end, const struct vma *v);
 

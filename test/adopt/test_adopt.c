@@ -676,6 +676,37 @@ static void given_back_by_half(void **state)
     unmap(p, len);
 }
 
+static uint64_t left[8];
+
+static int64_t stop_and_measure(void)
+{
+    left[stops++] = memfd_bytes();
+    return INT64_C(1) << 40;
+}
+
+/* What has been given back is freed before the next part is: a process need not have room for a
+ * region twice. */
+static void given_back_step_by_step(void **state)
+{
+    const size_t step = 256 * KIB, len = 8 * step;
+    uint8_t *p = anonymous(len + step), *first = p + (step - (uintptr_t)p % step) % step;
+    struct adopt_lease copied, l;
+
+    assert_int_equal(acquire(&l, first, len), CTL_MR_ADOPTED);
+    adopt_note_copied(&copied, (uintptr_t)first, len);
+    stops = goes = 0;
+    adopt.config.stop = stop_and_measure;
+    adopt.config.go = go;
+    adopt_release(&l);
+    adopt.config.stop = NULL;
+    assert_int_equal(stops, 8);
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(left[i], (8 - i) * step);
+    adopt_release(&copied);
+    assert_int_equal(memfd_bytes(), 0);
+    unmap(p, len + step);
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
@@ -702,6 +733,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(half_of_the_mappings_are_left),
         cmocka_unit_test(parts_are_given_again),
         cmocka_unit_test(the_daemon_stands_still),
+        cmocka_unit_test(given_back_step_by_step),
         cmocka_unit_test(given_back_by_half),
     };
 
