@@ -103,27 +103,32 @@ struct room {
 /*
  * Windows that come from one mapping, in order, become one mapping again; a room for each of them
  * would leave the region with as many mappings. The kernel joins them if the room has been written
- * to before the first one moves, so a page in front of it is. Without access at first, since
- * mlockall(MCL_FUTURE) would allocate all of it.
+ * to before the first one moves, so a page in front of it is. A huge page of the room moves as one
+ * where it lies as its place does (`like`). Without access at first, since mlockall(MCL_FUTURE)
+ * would allocate all of it.
  */
-static long room_open(struct room *r, uint64_t len)
+static long room_open(struct room *r, uint64_t len, uint64_t like)
 {
-    uint64_t front = adopt.page;
-    long p =
-        raw_mmap(0, front + len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t slack = len < ADOPT_WINDOW ? 0 : ADOPT_WINDOW, span = adopt.page + len + slack;
+    long p = raw_mmap(0, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t start = (uint64_t)p + adopt.page, end = (uint64_t)p + span;
     long err;
 
     if (raw_is_error(p))
         return p;
-    RAW(munlock, p, front + len, 0, 0, 0, 0);
-    err = RAW(mprotect, p, front + len, PROT_READ | PROT_WRITE, 0, 0, 0);
+    if (slack)
+        start += (like - start) % slack;
+    RAW(munlock, p, span, 0, 0, 0, 0);
+    err = RAW(mprotect, p, span, PROT_READ | PROT_WRITE, 0, 0, 0);
     if (err) {
-        raw_munmap((uint64_t)p, front + len);
+        raw_munmap((uint64_t)p, span);
         return err;
     }
-    *(volatile uint8_t *)(uintptr_t)p = 0;
-    raw_munmap((uint64_t)p, front);
-    *r = (struct room){(uint64_t)p + front, (uint64_t)p + front + len};
+    *(volatile uint8_t *)(uintptr_t)(start - adopt.page) = 0;
+    raw_munmap((uint64_t)p, start - (uint64_t)p);
+    if (end > start + len)
+        raw_munmap(start + len, end - (start + len));
+    *r = (struct room){start, start + len};
     return 0;
 }
 
@@ -139,7 +144,7 @@ static long room_need(struct room *r, const struct window *w, uint64_t end)
 {
     if (r->start < r->end)
         return 0;
-    return room_open(r, end - w->start) ? room_open(r, w->len) : 0;
+    return room_open(r, end - w->start, w->start) ? room_open(r, w->len, w->start) : 0;
 }
 
 static long move_window_out(struct window *w, struct room *r, bool in_memfd)
