@@ -88,6 +88,8 @@ def parts():
         *(part for kernel in ("6.1", "6.12") for part in interop(kernel)),
         ("interop-rss", "uroced in a guest, over a NIC with RSS, and on two NUMA nodes; latency against load there",
          fixed(meson("build", 1200, ["interop-rss", "interop-numa", "interop-tail"]))),
+        ("interop-memory", "adopted memory on Linux 6.1 and 6.12",
+         fixed(meson("build", 1200, ["interop-memory-6.1", "interop-memory-6.12"]))),
         ("ports", "every kind of port, and jumbo frames", fixed(meson("build", 1200, ["ports-long", "net-1500", "net-9000", "net-cm-long", "net-cm-programs"]))),
         ("workers", "all programs over three workers; cache lines that workers pass to each other",
          fixed(meson("build", 1200, ["shim-workers-long", "passed_lines"]))),

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Regions that are adopted when they are used. */
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,11 +16,22 @@
 
 #define HOT_SECONDS 20
 
+/* Whether the kernel moves pages, and says which ones direct I/O uses: Linux 6.8. */
+static bool kernel_moves_pages(void)
+{
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+    struct uffdio_api api = {.api = UFFD_API, .features = UINT64_C(1) << 16};
+    bool moves = fd >= 0 && !ioctl(fd, UFFDIO_API, &api);
+
+    close(fd);
+    return moves;
+}
+
 bool small_ones(void)
 {
     const char *mode = getenv("UROCE_MR");
 
-    return adopted && (!mode || !*mode || !strcmp(mode, "auto"));
+    return adopted && kernel_moves_pages() && (!mode || !*mode || !strcmp(mode, "auto"));
 }
 
 /* RDMA WRITEs of len bytes from p.a, and checks them. */
