@@ -3,8 +3,10 @@
 #include "socket_path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,9 +21,9 @@ static int new_socket(int type)
     return fd < 0 ? -errno : fd;
 }
 
-/* 0: the path is free. A socket that refuses connections is that of a dead daemon. -EACCES: another
- * user's, who alone can tell. */
-static int clear_path(const struct sockaddr_un *addr, int type)
+/* 0: the path is free. -ECONNREFUSED: a dead daemon's socket. -EACCES: another user's, who alone
+ * can tell. */
+static int probe(const struct sockaddr_un *addr, int type)
 {
     struct stat st;
     int fd, err;
@@ -35,9 +37,54 @@ static int clear_path(const struct sockaddr_un *addr, int type)
         return fd;
     err = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) ? errno : 0;
     close(fd);
-    if (err == ECONNREFUSED)
-        return unlink(addr->sun_path) && errno != ENOENT ? -errno : 0;
-    return err == EACCES ? -EACCES : -EADDRINUSE;
+    return err == ECONNREFUSED || err == EACCES ? -err : -EADDRINUSE;
+}
+
+/* The descriptor of a locked file. -EADDRINUSE: another daemon has the lock, or had it and has
+ * removed the file since it was opened here. */
+static int lock_file(const char *name)
+{
+    struct stat opened, named;
+    int fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600), err = 0;
+
+    if (fd < 0)
+        return -errno;
+    if (flock(fd, LOCK_EX | LOCK_NB))
+        err = errno == EWOULDBLOCK ? -EADDRINUSE : -errno;
+    else if (fstat(fd, &opened) || lstat(name, &named) || opened.st_dev != named.st_dev ||
+             opened.st_ino != named.st_ino)
+        err = -EADDRINUSE;
+    if (!err)
+        return fd;
+    close(fd);
+    return err;
+}
+
+/* Of two daemons that find the same dead socket, the slower one would remove the name that the
+ * other listens at by then. So only one at a time removes a name, and looks again before. */
+static int remove_dead(const struct sockaddr_un *addr, int type)
+{
+    char name[sizeof(addr->sun_path) + sizeof(".lock")];
+    int lock, err;
+
+    snprintf(name, sizeof(name), "%s.lock", addr->sun_path);
+    lock = lock_file(name);
+    if (lock < 0)
+        return lock;
+    err = probe(addr, type);
+    if (err == -ECONNREFUSED)
+        err = unlink(addr->sun_path) && errno != ENOENT ? -errno : 0;
+    unlink(name);
+    close(lock);
+    return err;
+}
+
+/* 0: the path is free, or was a dead daemon's. */
+static int clear_path(const struct sockaddr_un *addr, int type)
+{
+    int err = probe(addr, type);
+
+    return err == -ECONNREFUSED ? remove_dead(addr, type) : err;
 }
 
 /* In the same folder, with the process's number behind. A long name is cut: whether there is room

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,6 +36,38 @@ int __wrap_listen(int fd, int backlog)
     return __real_listen(fd, backlog);
 }
 
+/* Another daemon that finds a dead socket at the path, as the first one did: when the first one is
+ * about to lock, or to remove the socket. */
+static struct socket_path other_path;
+static int other = -1;
+static enum { NEVER, AT_LOCK, AT_UNLINK } other_comes;
+
+static void start_other(void)
+{
+    other_comes = NEVER;
+    other = socket_path_listen(&other_path, path, SOCK_SEQPACKET, 0640, -1);
+}
+
+int __real_unlink(const char *name);
+int __wrap_unlink(const char *name);
+
+int __wrap_unlink(const char *name)
+{
+    if (other_comes == AT_UNLINK && !strcmp(name, path))
+        start_other();
+    return __real_unlink(name);
+}
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+
+int __wrap_flock(int fd, int operation)
+{
+    if (other_comes == AT_LOCK)
+        start_other();
+    return __real_flock(fd, operation);
+}
+
 static bool exists(const char *name)
 {
     return !access(name, F_OK);
@@ -50,7 +83,7 @@ static void test_name(void **state)
     struct socket_path p, second;
     char temporary[sizeof(path) + 16];
     struct stat st;
-    int fd = listen_at(&p), other;
+    int fd = listen_at(&p), third;
 
     assert_true(fd >= 0);
     assert_int_equal(stat(path, &st), 0);
@@ -69,14 +102,14 @@ static void test_name(void **state)
     assert_true(fd >= 0);
     /* The name was removed, and is another socket's by now. */
     assert_int_equal(unlink(path), 0);
-    other = listen_at(&second);
-    assert_true(other >= 0);
+    third = listen_at(&second);
+    assert_true(third >= 0);
     socket_path_remove(&p);
     assert_true(exists(path));
     socket_path_remove(&second);
     assert_false(exists(path));
     close(fd);
-    close(other);
+    close(third);
 }
 
 static void test_no_name(void **state)
@@ -138,6 +171,56 @@ static void test_two_at_once(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* A dead daemon's socket. */
+static void leave_socket(void)
+{
+    struct socket_path p;
+    int fd = listen_at(&p);
+
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+/* Whether a connection to the path reaches this socket. */
+static bool is_reached(int fd)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), end;
+
+    memcpy(un.sun_path, path, sizeof(path));
+    assert_int_equal(connect(client, (struct sockaddr *)&un, sizeof(un)), 0);
+    end = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+    close(client);
+    if (end >= 0)
+        close(end);
+    return end >= 0;
+}
+
+static void test_two_over_a_dead_one(void **state)
+{
+    char lock[sizeof(path) + 8];
+    struct socket_path p;
+    int fd;
+
+    snprintf(lock, sizeof(lock), "%s.lock", path);
+    /* The second one comes too late: the first one is removing the socket. */
+    leave_socket();
+    other_comes = AT_UNLINK;
+    fd = listen_at(&p);
+    assert_true(fd >= 0);
+    assert_int_equal(other, -EADDRINUSE);
+    assert_true(is_reached(fd));
+    close(fd);
+    /* The second one is faster. */
+    other_comes = AT_LOCK;
+    assert_int_equal(listen_at(&p), -EADDRINUSE);
+    assert_true(other >= 0);
+    assert_true(is_reached(other));
+    assert_false(exists(lock));
+    socket_path_remove(&other_path);
+    close(other);
+}
+
 static int make_folder(void **state)
 {
     if (!mkdtemp(folder))
@@ -158,6 +241,7 @@ int main(void)
         cmocka_unit_test(test_no_name),
         cmocka_unit_test(test_longest_name),
         cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_two_over_a_dead_one),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
