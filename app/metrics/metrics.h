@@ -45,6 +45,8 @@ extern const struct metric metrics[];
 
 /* The media type of a format, for HTTP. */
 const char *metrics_media_type(enum metrics_format format);
+/* The format for a request with this header "Accept"; NULL: it has none. */
+enum metrics_format metrics_accepted(const char *accept);
 
 struct metrics_text;
 

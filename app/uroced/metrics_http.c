@@ -184,11 +184,8 @@ static void on_made(struct metrics_maker *m, enum metrics_format format, char *t
 
 static enum metrics_format accepted_format(struct metrics_http *h, struct MHD_Connection *c)
 {
-    const char *accept =
-        h->mhd->lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
-
-    return accept && strstr(accept, "application/openmetrics-text") ? METRICS_OPENMETRICS
-                                                                    : METRICS_PROMETHEUS;
+    return metrics_accepted(
+        h->mhd->lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT));
 }
 
 static enum MHD_Result answer_metrics(struct metrics_http *h, struct slot *s)

@@ -258,6 +258,8 @@ def answers_others(place):
     expect("DELETE", place.request("DELETE")[0], 405)
     status, headers, text = place.request("HEAD")
     expect("HEAD", (status, text, int(headers["Content-Length"]) > 10000), (200, "", True))
+    headers = place.request(headers={"Accept": "application/openmetrics-text;q=0.1, text/plain"})[1]
+    expect("the type of more weight", headers["Content-Type"].split(";")[0], "text/plain")
 
 
 def refuses_garbage(place):

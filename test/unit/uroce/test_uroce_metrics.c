@@ -317,6 +317,44 @@ static void test_end_early(void **state)
     json_decref(devices);
 }
 
+/* ---- HTTP ---- */
+
+static void test_accept(void **state)
+{
+    static const char *const open[] = {
+        "application/openmetrics-text",
+        "Application/OpenMetrics-Text ; version=1.0.0",
+        "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0."
+        "75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/"
+        "openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,"
+        "text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+        "text/plain;q=0.9 , application/openmetrics-text",
+        "text/plain;q=0.5,application/openmetrics-text;q=0.5",
+        "text/plain;q=0,application/openmetrics-text;q=0.001",
+        ",, application/openmetrics-text;Q=1.000",
+    };
+    static const char *const plain[] = {
+        NULL,
+        "",
+        "*/*",
+        "application/*",
+        "text/plain",
+        "application/openmetrics-text;q=0",
+        "application/openmetrics-text; q=0.000",
+        "text/plain, application/openmetrics-text;version=1.0.0;q=0.1",
+        "text/plain;q=0.51,application/openmetrics-text;q=0.5",
+        "application/openmetrics-text;q=0.5,*/*;q=0.9",
+        "application/openmetrics-texts",
+        "text/html;note=application/openmetrics-text",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(open); i++)
+        assert_int_equal(metrics_accepted(open[i]), METRICS_OPENMETRICS);
+    for (size_t i = 0; i < ARRAY_SIZE(plain); i++)
+        assert_int_equal(metrics_accepted(plain[i]), METRICS_PROMETHEUS);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -331,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_quotas),
         cmocka_unit_test(test_lacking),
         T(test_end_early),
+        cmocka_unit_test(test_accept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
