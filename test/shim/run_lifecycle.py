@@ -142,6 +142,26 @@ def run_with_soft_limits():
         raise kit.Failure(f"another program: status {result.returncode}, {result.stdout}{result.stderr}")
 
 
+def run_with_little_time():
+    """A program's CPU, class and nice value are not those of the daemon, which serves others too."""
+    folder = kit.scratch_folder()
+    cpus = os.sched_getaffinity(0)
+
+    def limit():
+        os.sched_setaffinity(0, {max(cpus)})
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.nice(3)
+
+    code = "import os; print(os.sched_getaffinity(0), os.sched_getscheduler(0), os.nice(0))"
+    result = uroce(clean_environment(folder), "run", "--sys=no", sys.executable, "-c", code, preexec_fn=limit)
+    if result.stdout != f"{ {max(cpus)} } {os.SCHED_BATCH} {os.nice(0) + 3}\n":
+        raise kit.Failure(f"the program's are {result.stdout}{result.stderr}")
+    for pid in daemons(folder):
+        found = os.sched_getaffinity(pid), os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid)
+        if not found[0] >= cpus or found[1] != os.SCHED_OTHER or found[2] and os.geteuid() == 0:
+            raise kit.Failure(f"the daemon's are {found}")
+
+
 def runs_share_a_daemon():
     """Eight at once, and one later, end up with one daemon; it goes when it has been idle."""
     folder = kit.scratch_folder()
@@ -450,6 +470,7 @@ POINTS = (
     ("uroce run leaves the program no child and the daemon no loader variable", run_leaves_no_child),
     ("uroce run in a service: the daemon tells its manager nothing", run_in_a_service),
     ("uroce run of a program with soft limits", run_with_soft_limits),
+    ("uroce run of a program with one CPU and little time", run_with_little_time),
     ("uroce runs at once share one daemon, which ends when idle", runs_share_a_daemon),
     ("a running program keeps its daemon", program_keeps_daemon),
     ("a stale socket is replaced", stale_socket),

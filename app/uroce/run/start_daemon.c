@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,19 @@ static void raise_limits(void)
     }
 }
 
+/* Nor are the CPUs of that program, its scheduling class and its nice value. What the kernel does
+ * not allow stays as it is: a lower nice value takes a privilege. */
+static void use_all_cpus(void)
+{
+    const struct sched_param none = {0};
+    cpu_set_t all;
+
+    memset(&all, 0xFF, sizeof(all)); /* the kernel leaves out those that there are not */
+    sched_setaffinity(0, sizeof(all), &all);
+    sched_setscheduler(0, SCHED_OTHER, &none);
+    setpriority(PRIO_PROCESS, 0, 0);
+}
+
 /* In the daemon's process: gives up the caller's terminal, descriptors and signal handlers. Never
  * returns. */
 static _Noreturn void become_daemon(const char *daemon, const char *path, const char *port, int log,
@@ -94,6 +108,7 @@ static _Noreturn void become_daemon(const char *daemon, const char *path, const 
         _exit(126);
     default_signals();
     raise_limits();
+    use_all_cpus();
     drop_variables();
     snprintf(ready_text, sizeof(ready_text), "%d", first_free - 1);
     execl(daemon, "uroced", port, "--socket", path, "--idle-exit", IDLE_SECONDS, "--ready-fd",
