@@ -4,6 +4,8 @@
 
 usage: run_lifecycle.py --build DIR"""
 import concurrent.futures
+import fcntl
+import glob
 import json
 import os
 import resource
@@ -182,6 +184,27 @@ def runs_share_a_daemon():
     result = uroce(environment, "run", "ibv_devices")
     if result.returncode != 0:
         raise kit.Failure("the next run: " + result.stderr)
+
+
+def starter_that_is_stopped():
+    """Another process holds the lock: a run finds the daemon that serves nevertheless, or fails in bounded time."""
+    folder = kit.scratch_folder()
+    environment = clean_environment(folder)
+    with open(environment["UROCE_SOCKET"] + ".start", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        start = time.monotonic()
+        result = uroce(environment, "run", "ibv_devices")
+        if result.returncode != 1 or "another uroce run has been starting a daemon for 30 seconds" not in result.stderr:
+            raise kit.Failure(f"after {time.monotonic() - start:.0f} s: {result}")
+        waits = subprocess.Popen([build.uroce, "run", "ibv_devices"], env=environment, stdout=subprocess.PIPE, text=True)
+        kit.wait_until(lambda: lock.name in map(os.path.realpath, glob.glob(f"/proc/{waits.pid}/fd/*")), 10, "its lock")
+        daemon = kit.Daemon(build, folder, name="uroce")
+        try:
+            if "uroce0" not in waits.communicate(timeout=20)[0]:
+                raise kit.Failure("the daemon is not found")
+        finally:
+            daemon.stop()
+
 
 
 def program_keeps_daemon():
@@ -472,6 +495,7 @@ POINTS = (
     ("uroce run of a program with soft limits", run_with_soft_limits),
     ("uroce run of a program with one CPU and little time", run_with_little_time),
     ("uroce runs at once share one daemon, which ends when idle", runs_share_a_daemon),
+    ("uroce run beside another one that is stopped", starter_that_is_stopped),
     ("a running program keeps its daemon", program_keeps_daemon),
     ("a stale socket is replaced", stale_socket),
     ("uroce run says why it cannot start a daemon", failures_are_explained),
@@ -487,7 +511,7 @@ POINTS = (
 )
 
 
-WAITS = (runs_share_a_daemon, program_keeps_daemon)
+WAITS = (runs_share_a_daemon, starter_that_is_stopped, program_keeps_daemon)
 
 
 def main():

@@ -7,22 +7,25 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "detach.h"
 #include "endpoint.h"
 
-#define IDLE_SECONDS "10"
-#define READY_TIMEOUT                                                           \
-    30000 /* ms; on an idle machine the daemon starts in a fraction of a second \
-           */
+#define IDLE_SECONDS  "10"
 #define NAME_MAX_PATH (ENDPOINT_PATH_MAX + 16)
+/* ms. On an idle machine the daemon starts in a fraction of a second. */
+#define READY_TIMEOUT 30000
+/* ms, between two looks at a lock that another process has. */
+#define LOCK_INTERVAL 20
 
 extern char **environ;
 
@@ -192,23 +195,52 @@ static int start_daemon(const char *daemon, const char *path, const char *port)
 }
 
 /* The lock file is never removed: with two files two processes could hold the lock at once. */
-static int acquire_lock(const char *path)
+static int open_lock(const char *path)
 {
     char name[NAME_MAX_PATH];
     int lock;
 
     snprintf(name, sizeof(name), "%s.start", path);
     lock = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (lock < 0) {
-        fprintf(stderr, "uroce: %s: %s\n", name, strerror(errno));
-        return -ECANCELED;
-    }
-    while (flock(lock, LOCK_EX) != 0)
-        if (errno != EINTR) {
-            close(lock);
-            return -errno;
-        }
-    return lock;
+    if (lock >= 0)
+        return lock;
+    fprintf(stderr, "uroce: %s: %s\n", name, strerror(errno));
+    return -ECANCELED;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/*
+ * Waits until this process has the lock, or a daemon serves: its connection. The process that has
+ * the lock may be stopped, with the daemon running or not yet started, so the wait has an end. No
+ * event reports a lock within a time, or a daemon.
+ */
+static int lock_or_connect(int lock, const char *path)
+{
+    const struct timespec interval = {.tv_nsec = LOCK_INTERVAL * 1000000L};
+    int64_t until = now_ms() + READY_TIMEOUT;
+
+    do {
+        int err = flock(lock, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+        int sock = endpoint_probe(path);
+
+        if (err == 0 || !endpoint_is_absent(sock))
+            return sock;
+        if (err != EWOULDBLOCK && err != EINTR)
+            return -err;
+        nanosleep(&interval, NULL);
+    } while (now_ms() < until);
+    fprintf(stderr,
+            "uroce: another uroce run has been starting a daemon for %d seconds (it locks "
+            "%s.start)\n",
+            READY_TIMEOUT / 1000, path);
+    return -ECANCELED;
 }
 
 int start_or_connect(const char *daemon, const char *path, const char *port)
@@ -218,10 +250,10 @@ int start_or_connect(const char *daemon, const char *path, const char *port)
 
     if (!endpoint_is_absent(sock))
         return sock;
-    lock = acquire_lock(path);
+    lock = open_lock(path);
     if (lock < 0)
         return lock;
-    sock = endpoint_probe(path);
+    sock = lock_or_connect(lock, path);
     if (endpoint_is_absent(sock)) {
         sock = start_daemon(daemon, path, port);
         if (sock == 0)
