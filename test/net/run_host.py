@@ -281,6 +281,15 @@ class Tests:
         self.ping("10.78.0.1")
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -n 10"))
 
+    def renamed_interface(self):
+        """programs and `uroce show` name the interface as the kernel does now"""
+        named = lambda: self.daemons["two"].show("ports")[0]["netdev"]
+        for name in ("lan0", "roce"):
+            before = named()
+            for change in (("set", before, "down"), ("set", before, "name", name), ("set", name, "up")):
+                self.lab.ip("two", "link", *change)
+            claim(named() == name, f"{named()}, not {name}")
+
     def follows_the_kernel(self):
         """addresses of the kernel interface below are added and removed"""
         lab = self.lab
@@ -426,7 +435,7 @@ class Tests:
 
     POINTS = (kernel_pings_ipv4, kernel_pings_ipv6, kernel_knows_the_mac, duplicate_is_given_up,
               kernel_gives_up_duplicate, programs_resolve, nobody_there, through_a_router, too_big, group_membership,
-              moved_peer, link_events, follows_the_kernel, routes_by_the_kernels_networks,
+              moved_peer, link_events, renamed_interface, follows_the_kernel, routes_by_the_kernels_networks,
               follows_what_the_kernel_prefers, exception_path,
               exception_path_is_deleted,
               exception_without_a_kernel_interface, nothing_bad)

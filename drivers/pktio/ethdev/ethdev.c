@@ -286,6 +286,7 @@ static int open_port(struct ethdev *d, struct opening *o)
 static void ethdev_info(struct pktio *io, struct pktio_info *info)
 {
     struct ethdev *d = ethdev_of(io);
+    char name[IF_NAMESIZE];
 
     memset(info, 0, sizeof(*info));
     memcpy(info->mac, d->mac, sizeof(info->mac));
@@ -295,7 +296,8 @@ static void ethdev_info(struct pktio *io, struct pktio_info *info)
     info->link_up = ethdev_link_up(d, &info->speed_mbps);
     info->kernel_sees = d->kind->kernel_sees;
     snprintf(info->name, sizeof(info->name), "%s", d->name);
-    snprintf(info->netdev, sizeof(info->netdev), "%s", d->netdev);
+    snprintf(info->netdev, sizeof(info->netdev), "%s",
+             d->netdev[0] && below_name(d->kernel_fd, d->ifindex, name) ? name : d->netdev);
     info->ifindex = d->ifindex;
     info->pause = d->pause;
 }

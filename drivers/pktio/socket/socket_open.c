@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "below.h"
 #include "bytes.h"
 #include "socket_internal.h"
 
@@ -198,7 +199,12 @@ static int describe(struct socket_port *s)
 
 static void socket_info(struct pktio *io, struct pktio_info *info)
 {
-    *info = socket_port_of(io)->info;
+    const struct socket_port *s = socket_port_of(io);
+    char name[IF_NAMESIZE];
+
+    *info = s->info;
+    if (below_name(s->rx_fd[0], info->ifindex, name))
+        snprintf(info->netdev, sizeof(info->netdev), "%s", name);
 }
 
 /* ---- bursts ---- */

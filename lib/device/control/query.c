@@ -103,7 +103,7 @@ int query_port(struct session *sn, struct ctl_call *call)
         .speed_mbps = info.speed_mbps,
     };
     memcpy(q->mac, d->info.mac, sizeof(q->mac));
-    snprintf(q->netdev, sizeof(q->netdev), "%s", d->info.netdev);
+    snprintf(q->netdev, sizeof(q->netdev), "%s", net_interface(d, &info));
     return 0;
 }
 

@@ -77,6 +77,9 @@ void net_events_close(struct device *d);
 
 /* Whether the port's link is up, as programs see it. info: of the port, now. */
 bool net_link_is_up(const struct device *d, const struct pktio_info *info);
+/* The name of the kernel's interface with the port's addresses. info: as above, and lives as long
+ * as the name is read. */
+const char *net_interface(const struct device *d, const struct pktio_info *info);
 /* Looks whether that has changed, and tells the host and the programs. */
 void net_link_look(struct device *d);
 

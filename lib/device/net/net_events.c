@@ -103,6 +103,13 @@ bool net_link_is_up(const struct device *d, const struct pktio_info *info)
     return info->link_up && !d->net.taken_down;
 }
 
+/* An interface of the port's own may get another name while the port is open, and another one may
+ * take the old name. */
+const char *net_interface(const struct device *d, const struct pktio_info *info)
+{
+    return info->netdev[0] && info->ifindex == d->info.ifindex ? info->netdev : d->info.netdev;
+}
+
 void net_link_look(struct device *d)
 {
     struct pktio_info info;

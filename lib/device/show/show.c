@@ -245,9 +245,9 @@ json_t *show_port(const struct device *d)
                      "driver", d->io->ops->driver, "name", show_name(info.name), "state",
                      net_link_is_up(d, &info) ? "active" : "down", "mac", show_mac(info.mac), "mtu",
                      (int)info.mtu, "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev",
-                     show_name(d->info.netdev), "speed_mbps", (int)info.speed_mbps, "worker",
-                     (int)worker_index(d->workers[0]), "counters", show_counters(d), "qos",
-                     show_qos(d));
+                     show_name(net_interface(d, &info)), "speed_mbps", (int)info.speed_mbps,
+                     "worker", (int)worker_index(d->workers[0]), "counters", show_counters(d),
+                     "qos", show_qos(d));
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", show_number(d->repath));
     if (d->trim_dscp)

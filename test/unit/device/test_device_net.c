@@ -350,6 +350,7 @@ static void test_many_duplicates_at_once(void **state)
 /* ---- the link ---- */
 
 static bool link_is_up;
+static const char *interface = "eth1";
 static struct pktio_ops link_ops;
 static void (*sim_info)(struct pktio *io, struct pktio_info *info);
 
@@ -357,6 +358,8 @@ static void info_with_link(struct pktio *io, struct pktio_info *info)
 {
     sim_info(io, info);
     info->link_up = link_is_up;
+    info->ifindex = 7;
+    strcpy(info->netdev, interface);
 }
 
 static int no_link_fd(struct pktio *io)
@@ -716,6 +719,33 @@ static void test_name_of_an_interface(void **state)
     free(text);
 }
 
+static void expect_interface(const char *name)
+{
+    struct session *other = session_create(rnic, &(struct ucred){.pid = getpid()});
+    struct ctl_msg open = {.device.index = 1}, port = {.port.port = 1};
+    struct ctl_call call = {0};
+
+    assert_int_equal(kit_call(other, CTL_OPEN, &open, &call, true), 0);
+    while (call.out_fds)
+        close(call.out_fd[--call.out_fds]);
+    assert_int_equal(kit_call(other, CTL_QUERY_PORT, &port, &call, false), 0);
+    assert_string_equal(call.reply.port.netdev, name);
+    session_close(other);
+}
+
+/* Another interface may have the old name by then. */
+static void test_interface_is_renamed(void **state)
+{
+    teardown(state);
+    link_is_up = true;
+    prepare = with_link;
+    start("10.0.0.2", "fd00::2", true);
+    expect_interface("eth1");
+    interface = "lan0";
+    expect_interface("lan0");
+    interface = "eth1";
+}
+
 /* By the clock that runs on, whatever the time of day is set to. */
 static void test_uptime(void **state)
 {
@@ -756,6 +786,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_groups_follow_vlans, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_without_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_name_of_an_interface, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_interface_is_renamed, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
