@@ -222,7 +222,7 @@ static void on_change(struct event_source *s, uint32_t events)
 {
     struct kernel_follow *f = container_of(s, struct kernel_follow, source);
 
-    if (netdev_watch_drain(f->watch) || f->missed)
+    if (netdev_watch_drain(f->watch, &f->now) || f->missed)
         apply_changes(f);
 }
 
@@ -237,7 +237,7 @@ struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *con
     f->watch = netdev_watch_open(config->host ? 0 : config->ifindex, err);
     if (f->watch) {
         f->source = (struct event_source){.fd = netdev_watch_fd(f->watch), .ready = on_change};
-        netdev_watch_drain(f->watch);
+        netdev_watch_drain(f->watch, &f->now);
         *err = apply_changes(f);
         if (!*err || *err == -EINTR)
             *err = event_loop_add(config->loop, &f->source, EPOLLIN);

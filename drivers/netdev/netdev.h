@@ -35,9 +35,10 @@ struct netdev_watch *netdev_watch_open(uint32_t ifindex, int *err);
 void netdev_watch_close(struct netdev_watch *w);
 /* Readable after a change. */
 int netdev_watch_fd(const struct netdev_watch *w);
-/* Discards the notifications so far: call it before netdev_read. Never blocks. False: all were
- * about routes of other interfaces than that which is watched. */
-bool netdev_watch_drain(struct netdev_watch *w);
+/* Discards the notifications so far: call it before netdev_read. Never blocks. have: what that has
+ * read before. False: all were about routes of other interfaces than that which is watched, and
+ * none took the place of one in *have. */
+bool netdev_watch_drain(struct netdev_watch *w, const struct netdev_state *have);
 
 /* Reads the addresses and routes of an interface; those that do not fit are left out. 0 or a
  * negative errno; -EINTR: the host's changed all the time, and the watch has notifications, if only

@@ -61,54 +61,7 @@ int netdev_watch_fd(const struct netdev_watch *w)
     return mnl_socket_get_fd(w->events);
 }
 
-/* A host may have very many routes, which change all the time. One with several next hops has no
- * RTA_OIF. */
-static bool is_route_of_others(const struct nlmsghdr *h, uint32_t ifindex)
-{
-    const struct nlattr *attr;
-    uint32_t oif = ifindex;
-
-    if (h->nlmsg_type != RTM_NEWROUTE && h->nlmsg_type != RTM_DELROUTE)
-        return false;
-    mnl_attr_for_each(attr, h, sizeof(struct rtmsg))
-    {
-        if (mnl_attr_get_type(attr) == RTA_OIF)
-            oif = mnl_attr_get_u32(attr);
-    }
-    return oif != ifindex;
-}
-
-static bool are_routes_of_others(const char *buffer, ssize_t n, uint32_t ifindex)
-{
-    const struct nlmsghdr *h = (const void *)buffer;
-    int left = (int)n;
-
-    for (; mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left))
-        if (!is_route_of_others(h, ifindex))
-            return false;
-    return true;
-}
-
-bool netdev_watch_drain(struct netdev_watch *w)
-{
-    alignas(struct nlmsghdr) char buffer[4096];
-    bool changed = false;
-    ssize_t n;
-
-    /* ENOBUFS reports that notifications were lost, which is a change too. */
-    while ((n = mnl_socket_recvfrom(w->events, buffer, sizeof(buffer))) >= 0 || errno == ENOSPC ||
-           errno == EINTR || errno == ENOBUFS)
-        changed |= n < 0 || !are_routes_of_others(buffer, n, w->ifindex);
-    return changed;
-}
-
-/* ---- reading ---- */
-
-struct config_reader {
-    uint32_t ifindex;
-    struct netdev_state *state;
-    uint32_t metric[NET_ROUTE_MAX];
-};
+/* ---- parts of messages ---- */
 
 static bool read_gid(union gid *gid, uint8_t family, const struct nlattr *attr)
 {
@@ -122,6 +75,82 @@ static bool read_gid(union gid *gid, uint8_t family, const struct nlattr *attr)
         return false;
     return true;
 }
+
+/* What a route is to without RTA_DST: everything. */
+static union gid any_destination(uint8_t family)
+{
+    return family == AF_INET ? gid_from_ipv4((const uint8_t[4]){0}) : (union gid){0};
+}
+
+/* The index of the route to the same destination, or s->routes. */
+static unsigned find_route(const struct netdev_state *s, const union gid *dst, uint8_t prefix)
+{
+    unsigned i = 0;
+
+    while (i < s->routes && (s->route[i].prefix != prefix || !gid_eq(&s->route[i].dst, dst)))
+        i++;
+    return i;
+}
+
+/* ---- notifications ---- */
+
+/* A host may have very many routes, which change all the time. One with several next hops has no
+ * RTA_OIF. When a route of another interface takes the place of ours, the kernel reports the new
+ * one alone. */
+static bool is_route_of_others(const struct nlmsghdr *h, uint32_t ifindex,
+                               const struct netdev_state *have)
+{
+    const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
+    const struct nlattr *attr;
+    uint32_t oif = ifindex;
+    union gid dst;
+
+    if (h->nlmsg_type != RTM_NEWROUTE && h->nlmsg_type != RTM_DELROUTE)
+        return false;
+    dst = any_destination(rtm->rtm_family);
+    mnl_attr_for_each(attr, h, sizeof(*rtm))
+    {
+        if (mnl_attr_get_type(attr) == RTA_OIF)
+            oif = mnl_attr_get_u32(attr);
+        else if (mnl_attr_get_type(attr) == RTA_DST)
+            read_gid(&dst, rtm->rtm_family, attr);
+    }
+    return oif != ifindex && (!(h->nlmsg_flags & NLM_F_REPLACE) ||
+                              find_route(have, &dst, rtm->rtm_dst_len) == have->routes);
+}
+
+static bool are_routes_of_others(const char *buffer, ssize_t n, uint32_t ifindex,
+                                 const struct netdev_state *have)
+{
+    const struct nlmsghdr *h = (const void *)buffer;
+    int left = (int)n;
+
+    for (; mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left))
+        if (!is_route_of_others(h, ifindex, have))
+            return false;
+    return true;
+}
+
+bool netdev_watch_drain(struct netdev_watch *w, const struct netdev_state *have)
+{
+    alignas(struct nlmsghdr) char buffer[4096];
+    bool changed = false;
+    ssize_t n;
+
+    /* ENOBUFS reports that notifications were lost, which is a change too. */
+    while ((n = mnl_socket_recvfrom(w->events, buffer, sizeof(buffer))) >= 0 || errno == ENOSPC ||
+           errno == EINTR || errno == ENOBUFS)
+        changed |= n < 0 || !are_routes_of_others(buffer, n, w->ifindex, have);
+    return changed;
+}
+
+/* ---- reading ---- */
+
+struct config_reader {
+    uint32_t ifindex;
+    struct netdev_state *state;
+    uint32_t metric[NET_ROUTE_MAX];
+};
 
 /* An interface may have an address with several prefixes: the first counts. */
 static bool has_address(const struct netdev_state *s, const union gid *addr)
@@ -199,11 +228,8 @@ static int on_host_address(const struct nlmsghdr *h, void *arg)
 static void add_route(struct config_reader *r, const struct net_route *route, uint32_t metric)
 {
     struct netdev_state *s = r->state;
-    unsigned i = 0;
+    unsigned i = find_route(s, &route->dst, route->prefix);
 
-    while (i < s->routes &&
-           (s->route[i].prefix != route->prefix || !gid_eq(&s->route[i].dst, &route->dst)))
-        i++;
     if (i == NET_ROUTE_MAX || (i < s->routes && r->metric[i] <= metric))
         return;
     s->routes += i == s->routes;
@@ -253,8 +279,7 @@ static int on_route(const struct nlmsghdr *h, void *arg)
     if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST ||
         rtm->rtm_flags & RTM_F_CLONED)
         return MNL_CB_OK;
-    if (rtm->rtm_family == AF_INET)
-        route.dst = gid_from_ipv4((const uint8_t[4]){0});
+    route.dst = any_destination(rtm->rtm_family);
     mnl_attr_for_each(attr, h, sizeof(*rtm))
     {
         switch (mnl_attr_get_type(attr)) {

@@ -357,6 +357,17 @@ class Tests:
         lab.ip("two", "address", "del", "10.83.0.1/16", "dev", "roce")
         kit.wait_until(lambda: "10.83.0.1" not in gids(two), 10, "it goes")
 
+    def replaced_routes(self):
+        """a kernel's route that one of another interface replaces is used no longer"""
+        lab, two = self.lab, self.daemons["two"]
+        for network, gateway, elsewhere in (("10.86.0.0/16", "10.78.0.253", "10.79.0.1"), ("fd86::/64", "fe80::253", "fe80::1")):
+            has = lambda: network in [row["to"] for row in two.show("routes")]
+            lab.ip("two", "route", "add", network, "via", gateway, "dev", "roce")
+            kit.wait_until(has, 10, f"the route to {network}")
+            lab.ip("two", "route", "replace", network, "via", elsewhere, "dev", "tcp")
+            kit.wait_until(lambda: not has(), 10, f"no route to {network}")
+            lab.ip("two", "route", "del", network)
+
     def exception_path(self):
         """a kernel behind the port keeps its network: echo, TCP and RoCE over one address"""
         lab = self.lab
@@ -436,7 +447,7 @@ class Tests:
     POINTS = (kernel_pings_ipv4, kernel_pings_ipv6, kernel_knows_the_mac, duplicate_is_given_up,
               kernel_gives_up_duplicate, programs_resolve, nobody_there, through_a_router, too_big, group_membership,
               moved_peer, link_events, renamed_interface, follows_the_kernel, routes_by_the_kernels_networks,
-              follows_what_the_kernel_prefers, exception_path,
+              follows_what_the_kernel_prefers, replaced_routes, exception_path,
               exception_path_is_deleted,
               exception_without_a_kernel_interface, nothing_bad)
 

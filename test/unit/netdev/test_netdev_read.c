@@ -22,6 +22,7 @@
 #define ALL      4000
 
 static struct netdev_state now;
+static const struct netdev_state none;
 
 static int add(uint32_t number)
 {
@@ -104,7 +105,7 @@ static void test_watch_and_read_host(void **state)
     assert_int_equal(add_text("::1"), 0);
     assert_int_equal(poll(&changed, 1, 10000), 1);
     assert_int_equal(add_text("10.0.0.1"), 0);
-    assert_true(netdev_watch_drain(w));
+    assert_true(netdev_watch_drain(w, &none));
     assert_int_equal(poll(&changed, 1, 0), 0);
     assert_int_equal(netdev_read_host(&list, &count), 0);
     assert_int_equal(count, 2);
@@ -153,16 +154,16 @@ static void test_routes_of_others(void **state)
     changed = (struct pollfd){.fd = netdev_watch_fd(other), .events = POLLIN};
     change_route(fd, SIOCADDRT);
     change_route(fd, SIOCDELRT);
-    assert_true(netdev_watch_drain(own));
-    assert_false(netdev_watch_drain(own));
+    assert_true(netdev_watch_drain(own, &none));
+    assert_false(netdev_watch_drain(own, &none));
     assert_int_equal(poll(&changed, 1, 0), 1);
-    assert_false(netdev_watch_drain(other));
+    assert_false(netdev_watch_drain(other, &none));
     assert_int_equal(poll(&changed, 1, 0), 0);
     /* An address among them is one. */
     change_route(fd, SIOCADDRT);
     assert_int_equal(add_text("10.0.0.1"), 0);
     change_route(fd, SIOCDELRT);
-    assert_true(netdev_watch_drain(other));
+    assert_true(netdev_watch_drain(other, &none));
     netdev_watch_close(own);
     netdev_watch_close(other);
     close(fd);
