@@ -2,6 +2,7 @@
 /* Opens a configured port: see port_open() in uroced.h. */
 #include "uroced.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -72,7 +73,8 @@ static void tell_end(void *arg, int err, uint64_t frames)
     const struct uroced_port *p = arg;
 
     fprintf(stderr, "uroced: port.%u: the capture has ended early: %s: %s; it has %" PRIu64 " %s\n",
-            p->number, p->capture, strerror(err), frames, frames == 1 ? "frame" : "frames");
+            p->number, p->capture, err == EAGAIN ? "its reader is too slow" : strerror(err), frames,
+            frames == 1 ? "frame" : "frames");
 }
 
 /* Wraps a port whose frames no other tool can capture. */

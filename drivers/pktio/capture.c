@@ -344,6 +344,8 @@ static pcap_dumper_t *open_file(struct capture *c, const char *name)
         return NULL;
     err = take_file(fd);
     if (!err) {
+        /* The reader of a pipe may stop: the workers do not wait for it, and the capture ends. */
+        fcntl(fd, F_SETFL, O_NONBLOCK);
         c->owned = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         file = fdopen(fd, "w");
         err = errno;

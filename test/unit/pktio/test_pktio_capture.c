@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pcap/pcap.h>
 #include <signal.h>
 #include <stdio.h>
@@ -327,6 +328,30 @@ static void test_no_room_for_a_frame(void **state)
     }
 }
 
+/* The reader of a pipe stops: the port continues. */
+static void test_reader_that_stops(void **state)
+{
+    struct pktio *io = open_loop(), *outer;
+    int reader;
+
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(mkfifo(file, 0600), 0);
+    reader = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0);
+    ends = 0;
+    alarm(20); /* a write that blocks would do so for ever */
+    outer = wrap(io, 0);
+    for (unsigned i = 0; i < 2000; i++) {
+        send_bytes(outer, mac[0], mac[0], 1000);
+        assert_int_equal(receive_all(outer), 1);
+    }
+    alarm(0);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_error, EAGAIN);
+    outer->ops->close(outer);
+    close(reader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_no_room_for_a_frame),
         cmocka_unit_test(test_no_room_at_the_end),
+        cmocka_unit_test(test_reader_that_stops),
     };
     int fd = mkstemp(file), failed;
 
