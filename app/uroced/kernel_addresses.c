@@ -7,15 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "host_addresses.h"
 #include "netdev.h"
+
+#define RETRY_SECONDS 1
 
 struct kernel_follow {
     struct kernel_follow_config config;
     struct netdev_watch *watch;
     struct event_source source;
-    bool missed;               /* the last change could not be read */
+    struct event_source retry; /* a timer */
+    bool missed;               /* the last change could not be read: the timer runs */
     struct netdev_state now;   /* what the device has of it */
     struct host_addresses has; /* and of the whole host */
     bool told;                 /* that the host has more addresses than fit, or which routes wait */
@@ -210,12 +215,26 @@ static int apply_host(struct kernel_follow *f)
 
 /* ---- both ---- */
 
+/* The notification is gone, and there may be no other one for long: what could not be read, for
+ * lack of memory or of descriptors, is read later. */
 static int apply_changes(struct kernel_follow *f)
 {
     int err = f->config.host ? apply_host(f) : apply_interface(f);
+    struct itimerspec when = {.it_value.tv_sec = err ? RETRY_SECONDS : 0};
 
     f->missed = err;
+    timerfd_settime(f->retry.fd, 0, &when, NULL);
     return err;
+}
+
+static void on_retry(struct event_source *s, uint32_t events)
+{
+    struct kernel_follow *f = container_of(s, struct kernel_follow, retry);
+    uint64_t times;
+
+    (void)!read(s->fd, &times, sizeof(times));
+    if (f->missed)
+        apply_changes(f);
 }
 
 static void on_change(struct event_source *s, uint32_t events)
@@ -234,13 +253,20 @@ struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *con
     if (!f)
         return NULL;
     f->config = *config;
-    f->watch = netdev_watch_open(config->host ? 0 : config->ifindex, err);
+    f->retry = (struct event_source){
+        .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = on_retry};
+    if (f->retry.fd < 0)
+        *err = -errno;
+    else
+        f->watch = netdev_watch_open(config->host ? 0 : config->ifindex, err);
     if (f->watch) {
         f->source = (struct event_source){.fd = netdev_watch_fd(f->watch), .ready = on_change};
         netdev_watch_drain(f->watch, &f->now);
         *err = apply_changes(f);
         if (!*err || *err == -EINTR)
             *err = event_loop_add(config->loop, &f->source, EPOLLIN);
+        if (!*err)
+            *err = event_loop_add(config->loop, &f->retry, EPOLLIN);
     }
     if (!*err)
         return f;
@@ -252,7 +278,10 @@ void kernel_follow_stop(struct kernel_follow *f)
 {
     if (f->watch) {
         event_loop_remove(f->config.loop, &f->source);
+        event_loop_remove(f->config.loop, &f->retry);
         netdev_watch_close(f->watch);
     }
+    if (f->retry.fd >= 0)
+        close(f->retry.fd);
     free(f);
 }

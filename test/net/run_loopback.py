@@ -5,9 +5,11 @@ and is skipped without. usage: run_loopback.py --build DIR [--match TEXT]"""
 import json
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
@@ -134,6 +136,21 @@ class Tests:
         for address, interface in self.host.addresses().items():
             claim(self.interface(address) == {interface}, f"{address}: {self.daemon.show('gids')}")
         claim(any(address.startswith("fe80:") for address in self.host.addresses()), "no link-local one was tested")
+
+    def without_descriptors(self):
+        """an address that comes while the daemon has no descriptor to read it by is there soon after"""
+        kit.wait_until(lambda: not self.host.ip("-o", "address", "show", "tentative"), 20, "no other change")
+        kind = resource.RLIMIT_NOFILE
+        soft, hard = resource.prlimit(self.daemon.process.pid, kind)
+        resource.prlimit(self.daemon.process.pid, kind, (1, hard))
+        try:
+            self.host.add("192.0.2.8/24")
+            time.sleep(0.5)  # the daemon has had the notification
+        finally:
+            resource.prlimit(self.daemon.process.pid, kind, (soft, hard))
+        self.await_gids(lambda: self.has("192.0.2.8"), "the address")
+        self.host.remove("192.0.2.8/24")
+        self.await_all()
 
     def programs_see_them(self):
         """ibv_devinfo lists them"""
@@ -321,8 +338,9 @@ class Tests:
         claim(reasons <= {"unknown_qpn", "qp_state"}, f"{reasons}")
         claim(self.daemon.stop() == 0, self.daemon.log())
 
-    POINTS = (starts_with_all, programs_see_them, every_gid_works, follows, programs_of_rdma_cm_meet, indexes_stay, one_address_of_two_interfaces,
-              interface_goes, interface_of_a_vlan, more_than_fit, addresses_of_the_configuration, without_netlink, ends)
+    POINTS = (starts_with_all, without_descriptors, programs_see_them, every_gid_works, follows, programs_of_rdma_cm_meet,
+              indexes_stay, one_address_of_two_interfaces, interface_goes, interface_of_a_vlan, more_than_fit,
+              addresses_of_the_configuration, without_netlink, ends)
 
 
 def main():
