@@ -27,10 +27,19 @@ uint32_t cm_rep_qpn(const struct cm_id *id, const struct cm_msg *msg)
                                                                         : CM_REP_local_qpn);
 }
 
+/* The local ACK timeout that the peer names. One that names none would keep this end from noticing
+ * that it is gone: this end's own holds then. */
+static uint8_t ack_timeout_of(const struct cm_msg *msg, const struct cm_path *way)
+{
+    uint8_t ack = (uint8_t)cm_msg_get(msg, CM_REQ_primary_local_ack_timeout);
+
+    return ack ? ack : cm_ack_timeout(way->ack_delay, way->packet_life_time);
+}
+
 /* The peer's path, from this end. */
 static void take_path(struct cm_id *id, const struct cm_msg *msg, const struct cm_path *way)
 {
-    uint8_t ack = (uint8_t)cm_msg_get(msg, CM_REQ_primary_local_ack_timeout);
+    uint8_t ack = ack_timeout_of(msg, way);
     uint8_t hops = (uint8_t)cm_msg_get(msg, CM_REQ_primary_hop_limit);
 
     id->path = *way;

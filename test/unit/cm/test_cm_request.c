@@ -474,6 +474,28 @@ static void test_longest_times(void **state)
     cm_kit_free(k);
 }
 
+/* A peer that names no local ACK timeout gets the one that this end would name: without one, what
+ * is sent to a peer that has gone would never fail. */
+static void test_no_ack_timeout(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_path way = cm_kit_path(k, 1, 0);
+    struct cm_id *passive;
+    struct qp_attr attr;
+    uint8_t mad[MAD_LEN];
+    uint32_t mask;
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    cm_kit_req(k, PORT, mad);
+    cm_msg_set(mad, CM_REQ_primary_local_ack_timeout, 0);
+    cm_kit_rx(k, 0, 1, mad);
+    passive = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
+    assert_int_equal(cm_qp_attr(passive, QPS_RTS, &attr, &mask), 0);
+    assert_true(mask & QPA_TIMEOUT);
+    assert_int_equal(attr.timeout, cm_ack_timeout(way.ack_delay, way.packet_life_time));
+    cm_kit_free(k);
+}
+
 /* A call runs a number of timers at most. */
 static void test_many_timers(void **state)
 {
@@ -879,6 +901,7 @@ int main(void)
         cmocka_unit_test(test_answers_are_limited),
         cmocka_unit_test(test_repetitions_are_limited),
         cmocka_unit_test(test_longest_times),
+        cmocka_unit_test(test_no_ack_timeout),
         cmocka_unit_test(test_many_timers),
         cmocka_unit_test(test_flood_fills_the_ids),
         cmocka_unit_test(test_listener_ends),
