@@ -45,6 +45,25 @@ static struct timespec start(void)
     return now;
 }
 
+/* ---- sockets that do not listen ---- */
+
+/* raccept of one says so, and leaves why the connection failed to others. */
+static void test_accept_without_listening(void **state)
+{
+    struct sockaddr_in in = here(++port);
+    int s = rsocket(AF_INET, SOCK_STREAM, 0), error;
+    socklen_t length = sizeof(error);
+
+    fails_with(raccept(s, NULL, NULL), EINVAL);
+    set_nonblocking(s);
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EINPROGRESS);
+    await(s, POLLIN);
+    fails_with(raccept(s, NULL, NULL), EINVAL);
+    assert_int_equal(rgetsockopt(s, SOL_SOCKET, SO_ERROR, &error, &length), 0);
+    assert_int_equal(error, ECONNREFUSED);
+    assert_int_equal(rclose(s), 0);
+}
+
 /* ---- several threads ---- */
 
 struct pings {
@@ -531,6 +550,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_descriptors), /* before the thread has slept */
+        cmocka_unit_test(test_accept_without_listening),
         cmocka_unit_test(test_event_of_another_thread),
         cmocka_unit_test(test_two_wait_for_datagrams),
         cmocka_unit_test(test_timeout_behind_another),

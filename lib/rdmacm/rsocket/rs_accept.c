@@ -38,20 +38,25 @@ int rs_stream_listen(struct rsocket *rs, int backlog)
 {
     struct rs_stream *s = rs_stream_of(rs);
     struct sockaddr_storage any = {.ss_family = (sa_family_t)rs->family};
+    unsigned most = backlog < 0 || backlog > SOMAXCONN ? SOMAXCONN
+                    : backlog                          ? (unsigned)backlog
+                                                       : 1;
     int err = 0;
 
-    s->backlog = backlog < 0 || backlog > SOMAXCONN ? SOMAXCONN : backlog ? (unsigned)backlog : 1;
-    if (s->state == RS_LISTENING)
+    if (s->state == RS_LISTENING) {
+        s->backlog = most;
         return 0;
+    }
     if (s->state == RS_INIT)
         err = rs_stream_bind(rs, (struct sockaddr *)&any, sizeof(any));
     if (err)
         return err;
     if (s->state != RS_BOUND)
         return -EINVAL;
-    if (rdma_listen(s->id, s->backlog < REQUESTS_MIN ? REQUESTS_MIN : (int)s->backlog))
+    if (rdma_listen(s->id, most < REQUESTS_MIN ? REQUESTS_MIN : (int)most))
         return -errno;
     s->state = RS_LISTENING;
+    s->backlog = most;
     open_devices(s);
     rs_service_watch(rs);
     return 0;
@@ -267,6 +272,8 @@ int rs_stream_accept(struct rsocket *rs, int flags, struct sockaddr_storage *pee
     struct rs_stream *s = rs_stream_of(rs);
     int err, fd;
 
+    if (!s->backlog) /* what is pending, such as a failed connection, is told by other calls */
+        return -EINVAL;
     rs_stream_process(rs, true);
     err = await_child(s, flags);
     if (err)
@@ -298,6 +305,7 @@ int rs_stream_unlisten(struct rsocket *rs)
     if (err && s->state == RS_LISTENING)
         return err;
     rs_service_unwatch(rs);
+    s->backlog = 0;
     if (!err)
         s->state = RS_BOUND;
     rs_wake(rs);

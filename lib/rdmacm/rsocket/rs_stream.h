@@ -57,7 +57,8 @@ struct rs_stream {
     struct sockaddr_storage peer;                /* of rconnect */
     struct rs_request *requests, **requests_end; /* of listeners */
     unsigned requests_count;
-    /* Of listeners: streams that the program has not accepted yet, and how many there may be. */
+    /* Of listeners: streams that the program has not accepted yet, and how many there may be. Of
+     * others the backlog is 0. */
     struct rs_stream *children, **children_end;
     unsigned children_count, backlog;
     struct rs_stream *next_child;
