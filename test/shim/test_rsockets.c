@@ -602,6 +602,7 @@ static void test_options(void **state)
         {SOL_RDMA, RDMA_SQSIZE, 100, 100},       {SOL_RDMA, RDMA_RQSIZE, 1, 16},
         {SOL_RDMA, RDMA_INLINE, 32, 32},         {SOL_RDMA, RDMA_IOMAPSIZE, 200, 128},
         {SOL_RDMA, RDMA_SQSIZE, 65520, 16380},   {SOL_RDMA, RDMA_INLINE, 1024, 512},
+        {IPPROTO_IP, IP_TOS, -1, 255},           {IPPROTO_IP, IP_TOS, 300, 44},
     };
     struct linger linger = {1, 3}, got = {0};
     int s = rsocket(AF_INET6, SOCK_STREAM, 0), value;
@@ -620,6 +621,10 @@ static void test_options(void **state)
     fails_with(rgetsockopt(s, SOL_SOCKET, SO_PEERCRED, &value, &length), ENOPROTOOPT);
     fails_with(rsetsockopt(s, IPPROTO_TCP, TCP_DEFER_ACCEPT, &value, sizeof(value)), ENOPROTOOPT);
     fails_with(rsetsockopt(s, SOL_SOCKET, SO_SNDBUF, &value, 1), EINVAL);
+    value = -5; /* and not what it is from now on */
+    fails_with(rsetsockopt(s, IPPROTO_TCP, TCP_MAXSEG, &value, sizeof(value)), EINVAL);
+    assert_int_equal(rgetsockopt(s, IPPROTO_TCP, TCP_MAXSEG, &value, &length), 0);
+    assert_int_equal(value, 1000);
     assert_int_equal(rclose(s), 0);
     fails_with(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
     fails_with(rsocket(AF_INET, SOCK_RAW, 0), EPROTONOSUPPORT);

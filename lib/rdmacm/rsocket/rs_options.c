@@ -95,6 +95,8 @@ static int set_tcp(struct rs_options *o, int name, int value)
         o->no_delay = value;
         return 0;
     case TCP_MAXSEG:
+        if (value < 0)
+            return -EINVAL;
         o->max_segment = value;
         return 0;
     case TCP_KEEPIDLE:
@@ -147,7 +149,7 @@ static int set_int(struct rs_options *o, int level, int name, int value)
     case IPPROTO_IP:
         if (name != IP_TOS)
             return -ENOPROTOOPT;
-        o->tos = value;
+        o->tos = (uint8_t)value;
         return 0;
     default:
         return -ENOPROTOOPT;

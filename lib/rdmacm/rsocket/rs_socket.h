@@ -43,7 +43,8 @@ struct rs_options {
     uint32_t recv_timeout_ms, send_timeout_ms; /* 0: none */
     struct linger linger;
     bool reuse_address, keep_alive, oob_inline, no_delay, v6_only;
-    int max_segment, tos;
+    int max_segment;
+    uint8_t tos;
     void *route; /* of RDMA_ROUTE */
     size_t route_size;
 };
