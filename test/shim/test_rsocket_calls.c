@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,29 @@ static void test_accept_without_listening(void **state)
     fails_with(raccept(s, NULL, NULL), EINVAL);
     assert_int_equal(rgetsockopt(s, SOL_SOCKET, SO_ERROR, &error, &length), 0);
     assert_int_equal(error, ECONNREFUSED);
+    assert_int_equal(rclose(s), 0);
+}
+
+/* Addresses of other families are none of the socket's; an AF_INET6 socket takes those of IPv4. */
+static void test_families(void **state)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr_in in = here(0);
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int s = rsocket(AF_INET, SOCK_STREAM, 0), d = rsocket(AF_INET, SOCK_DGRAM, 0);
+
+    six.sin6_port = htons(++port);
+    fails_with(rconnect(s, (struct sockaddr *)&six, sizeof(six)), EAFNOSUPPORT);
+    fails_with(rbind(s, (struct sockaddr *)&six, sizeof(six)), EAFNOSUPPORT);
+    fails_with(rconnect(s, (struct sockaddr *)&un, sizeof(in)), EAFNOSUPPORT);
+    fails_with(rconnect(s, (struct sockaddr *)&un, 1), EINVAL);
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in) - 1), EINVAL);
+    fails_with(rsendto(d, "n", 1, 0, (struct sockaddr *)&un, sizeof(in)), EAFNOSUPPORT);
+    assert_int_equal(rbind(s, (struct sockaddr *)&in, sizeof(in)), 0);
+    assert_int_equal(rclose(s), 0);
+    assert_int_equal(rclose(d), 0);
+    s = rsocket(AF_INET6, SOCK_STREAM, 0);
+    assert_int_equal(rbind(s, (struct sockaddr *)&in, sizeof(in)), 0);
     assert_int_equal(rclose(s), 0);
 }
 
@@ -551,6 +575,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_descriptors), /* before the thread has slept */
         cmocka_unit_test(test_accept_without_listening),
+        cmocka_unit_test(test_families),
         cmocka_unit_test(test_event_of_another_thread),
         cmocka_unit_test(test_two_wait_for_datagrams),
         cmocka_unit_test(test_timeout_behind_another),

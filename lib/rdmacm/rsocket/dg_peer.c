@@ -145,10 +145,8 @@ static int name_this_host(const struct dgram *d, struct sockaddr_storage *to)
 int dg_addr_of(const struct dgram *d, const struct sockaddr *addr, socklen_t length,
                struct sockaddr_storage *plain)
 {
-    int err = rs_addr_of(addr, length, plain);
+    int err = rs_addr_of(&d->rs, addr, length, plain);
 
-    if (!err && addr->sa_family != AF_INET && addr->sa_family != d->rs.family)
-        err = -EAFNOSUPPORT;
     return err || !is_any(plain) ? err : name_this_host(d, plain);
 }
 

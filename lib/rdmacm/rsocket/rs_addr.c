@@ -36,11 +36,15 @@ struct sockaddr_storage rs_addr_given(const struct rsocket *rs, const struct soc
     return given;
 }
 
-int rs_addr_of(const struct sockaddr *addr, socklen_t length, struct sockaddr_storage *plain)
+int rs_addr_of(const struct rsocket *rs, const struct sockaddr *addr, socklen_t length,
+               struct sockaddr_storage *plain)
 {
     memset(plain, 0, sizeof(*plain));
-    if (length < sizeof(addr->sa_family) || length > sizeof(*plain) ||
-        length < rs_addr_size(addr->sa_family))
+    if (length < sizeof(addr->sa_family) || length > sizeof(*plain))
+        return -EINVAL;
+    if (addr->sa_family != AF_INET && addr->sa_family != rs->family)
+        return -EAFNOSUPPORT;
+    if (length < rs_addr_size(addr->sa_family))
         return -EINVAL;
     memcpy(plain, addr, rs_addr_size(addr->sa_family));
     rs_addr_plain(plain);

@@ -324,7 +324,7 @@ int rs_stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t
         return connect_again(s);
     if (s->state == RS_FAILED && rs->error) /* what the program was not told yet */
         return -rs_take_error(rs);
-    err = rs_addr_of(addr, length, &to);
+    err = rs_addr_of(rs, addr, length, &to);
     if (!err && s->state == RS_FAILED)
         err = rs_stream_renew_id(s);
     if (err)

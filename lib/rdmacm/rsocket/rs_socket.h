@@ -146,8 +146,10 @@ int rs_set_nonblocking(int fd);
 
 /* Makes a mapped IPv4 address AF_INET. */
 void rs_addr_plain(struct sockaddr_storage *addr);
-/* An address of the program's: -EINVAL. */
-int rs_addr_of(const struct sockaddr *addr, socklen_t length, struct sockaddr_storage *plain);
+/* An address of the program's: -EINVAL, or -EAFNOSUPPORT when the socket cannot have such ones. One
+ * of AF_INET6 takes those of IPv4, too. */
+int rs_addr_of(const struct rsocket *rs, const struct sockaddr *addr, socklen_t length,
+               struct sockaddr_storage *plain);
 /* In the family of the socket. */
 struct sockaddr_storage rs_addr_given(const struct rsocket *rs, const struct sockaddr *plain);
 

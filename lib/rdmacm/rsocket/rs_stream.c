@@ -72,9 +72,10 @@ int rs_stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t le
 {
     struct rs_stream *s = rs_stream_of(rs);
     struct sockaddr_storage plain;
+    int err = s->state == RS_INIT ? rs_addr_of(rs, addr, length, &plain) : -EINVAL;
 
-    if (s->state != RS_INIT || rs_addr_of(addr, length, &plain))
-        return -EINVAL;
+    if (err)
+        return err;
     if (rdma_bind_addr(s->id, (struct sockaddr *)&plain))
         return -errno;
     s->state = RS_BOUND;
