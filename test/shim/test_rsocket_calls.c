@@ -88,6 +88,30 @@ static void test_families(void **state)
     assert_int_equal(rclose(s), 0);
 }
 
+/* ---- direct writes ---- */
+
+/* A write goes on into memory that the peer maps no more, which ends the connection: the call says
+ * how much it has sent, and the next one why there is no connection. */
+static void test_iowrite_ends(void **state)
+{
+    static uint8_t target[2][400000], source[800000]; /* more than the send buffer */
+    struct pair p;
+    ssize_t done;
+    char byte;
+
+    make_pair(&p, RDMA_IOMAPSIZE, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(riomap(p.b, target[i], 400000, PROT_WRITE, 0, i * 400000), i * 400000);
+    assert_int_equal(rsend(p.b, "m", 1, 0), 1);
+    assert_int_equal(rrecv(p.a, &byte, 1, 0), 1);
+    assert_int_equal(riounmap(p.b, target[1], 400000), 0); /* the peer has not been told */
+    done = (ssize_t)riowrite(p.a, source, sizeof(source), 0, 0);
+    assert_true(done > 0 && done < (ssize_t)sizeof(source));
+    fails_with(riowrite(p.a, source, 10, 0, 0), ECONNRESET);
+    fails_with(riowrite(p.a, source, 10, 0, 0), EPIPE);
+    close_pair(&p);
+}
+
 /* ---- several threads ---- */
 
 struct pings {
@@ -576,6 +600,7 @@ int main(void)
         cmocka_unit_test(test_few_descriptors), /* before the thread has slept */
         cmocka_unit_test(test_accept_without_listening),
         cmocka_unit_test(test_families),
+        cmocka_unit_test(test_iowrite_ends),
         cmocka_unit_test(test_event_of_another_thread),
         cmocka_unit_test(test_two_wait_for_datagrams),
         cmocka_unit_test(test_timeout_behind_another),

@@ -248,7 +248,7 @@ static ssize_t write_all(struct rs_stream *s, const struct iovec *iov, uint64_t 
     ssize_t n = 0;
 
     while (done < iov->iov_len && n >= 0) {
-        n = rs_stream_send_error(s);
+        n = rs_stream_send_error(s, done);
         if (!n && s->mappings_dirty)
             n = write_mapping(s, nonblocking, deadline);
         else if (!n && !(s->state == RS_CONNECTED && s->flow.slots && rs_send_ring_room(&s->send)))

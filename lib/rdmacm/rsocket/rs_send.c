@@ -29,7 +29,7 @@ bool rs_stream_can_send(struct rs_stream *s)
            rs_send_ring_room(&s->send) >= ROOM_MIN && take_target(s);
 }
 
-int rs_stream_send_error(struct rs_stream *s)
+int rs_stream_send_error(struct rs_stream *s, size_t done)
 {
     int err;
 
@@ -39,11 +39,9 @@ int rs_stream_send_error(struct rs_stream *s)
     case RS_LISTENING:
         return -ENOTCONN;
     case RS_FAILED:
-        err = rs_take_error(&s->rs);
-        return err ? -err : -ENOTCONN;
     case RS_DOWN:
-        err = rs_take_error(&s->rs);
-        return err ? -err : -EPIPE;
+        err = done ? s->rs.error : rs_take_error(&s->rs);
+        return err ? -err : s->state == RS_DOWN ? -EPIPE : -ENOTCONN;
     default:
         return s->rs.closed ? -EBADF : s->write_shut ? -EPIPE : 0;
     }
@@ -148,10 +146,10 @@ static ssize_t send_all(struct rs_stream *s, const struct iovec *iov, size_t siz
 {
     int64_t deadline = rs_deadline(s->rs.options.send_timeout_ms);
     size_t done = 0;
-    int err = size ? 0 : rs_stream_send_error(s);
+    int err = size ? 0 : rs_stream_send_error(s, 0);
 
     while (done < size) {
-        err = rs_stream_send_error(s);
+        err = rs_stream_send_error(s, done);
         if (err)
             break;
         if (!rs_stream_can_send(s)) {
@@ -164,11 +162,7 @@ static ssize_t send_all(struct rs_stream *s, const struct iovec *iov, size_t siz
             done += (size_t)send_message(s, iov, done, size - done);
         }
     }
-    if (!done)
-        return err;
-    if (err && err != -EAGAIN && err != -EINTR && err != -EPIPE)
-        s->rs.error = -err; /* for the next call */
-    return (ssize_t)done;
+    return done ? (ssize_t)done : err;
 }
 
 ssize_t rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags,

@@ -181,8 +181,9 @@ ssize_t rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int f
                        const struct sockaddr *to, socklen_t length);
 ssize_t rs_stream_recv(struct rsocket *rs, const struct iovec *iov, int n, int flags,
                        struct sockaddr_storage *from);
-/* With lock: why nothing can be sent, as a negative errno. */
-int rs_stream_send_error(struct rs_stream *s);
+/* With lock: why nothing can be sent, as a negative errno. A call that has sent `done` bytes
+ * returns these, and leaves the error of the connection to the next one. */
+int rs_stream_send_error(struct rs_stream *s, size_t done);
 /* With lock, when rs_stream_can_send: tells the peer of one mapping. */
 int rs_stream_send_mapping(struct rs_stream *s);
 void rs_stream_unmap_all(struct rs_stream *s);
