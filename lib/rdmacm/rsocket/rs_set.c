@@ -261,10 +261,12 @@ static void view_fini(struct view *v)
     free(v->added);
 }
 
-/* The row that these events are of, or NULL: it has left the set, or leaves it now. */
+/* The row that these events are of, or NULL: it has left the set, or leaves it now. It is nearly
+ * always where it was when the wait began. */
 static struct row *row_of(struct rs_set *s, const struct view *v, int at)
 {
-    struct row *row = find(s, v->fds[at].fd);
+    bool stayed = at < s->n && s->rows[at].fd == v->fds[at].fd;
+    struct row *row = stayed ? &s->rows[at] : find(s, v->fds[at].fd);
 
     if (!row || row->added != v->added[at] || row->spent)
         return NULL;
