@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "inet.h"
 #include "socket.h"
 
 /* fe80:: without an interface identifier: replaced once the port's MAC is known. */
@@ -122,21 +123,28 @@ static int read_destination(struct reader *r, const char *text, struct net_route
     return 0;
 }
 
-/* "192.0.2.0/24 via 10.0.0.254 vlan 5", "default via 10.0.0.254" */
+/* "192.0.2.0/24 via 10.0.0.254 vlan 5", "default via 10.0.0.254", "10.0.0.254/32 link" */
 int config_route(struct reader *r, const char *value)
 {
     struct uroced_port *p = r->port;
     struct net_route *route = &p->route[p->routes];
     struct words w;
+    bool direct;
 
     if (p->routes == NET_ROUTE_MAX)
         return config_fail(r, "is one too many: a port has at most %d routes", NET_ROUTE_MAX);
     config_split(&w, value);
-    if (w.count < 3 || strcmp(w.word[1], "via"))
-        return config_fail(
-            r, "must be NETWORK/PREFIX via GATEWAY or default via GATEWAY, not \"%s\"", value);
-    if (config_host(r, w.word[2], &route->via) || read_destination(r, w.word[0], route) ||
-        config_vlan(r, &w, 3, &route->vlan))
+    direct = w.count >= 2 && !strcmp(w.word[1], "link");
+    if (!direct && (w.count < 3 || strcmp(w.word[1], "via")))
+        return config_fail(r,
+                           "must be NETWORK/PREFIX via GATEWAY, default via GATEWAY or "
+                           "NETWORK/PREFIX link, not \"%s\"",
+                           value);
+    if (direct)
+        route->via = inet_unspecified(!strchr(w.word[0], ':'));
+    else if (config_host(r, w.word[2], &route->via))
+        return -1;
+    if (read_destination(r, w.word[0], route) || config_vlan(r, &w, direct ? 2 : 3, &route->vlan))
         return -1;
     for (unsigned i = 0; i < p->routes; i++) {
         const struct net_route *o = &p->route[i];
@@ -174,8 +182,8 @@ int config_neighbour(struct reader *r, const char *value)
 
 /* ---- a whole section ---- */
 
-/* A gateway must be on a network of the port's addresses. Addresses that the kernel adds later are
- * not known here. */
+/* A gateway must be on a network of the port's addresses, or on one on its link. Addresses that the
+ * kernel adds later are not known here. */
 static bool gateway_connected(const struct uroced_port *p, const struct net_route *route)
 {
     if (p->follow_kernel)
@@ -184,6 +192,13 @@ static bool gateway_connected(const struct uroced_port *p, const struct net_rout
         const struct port_address *a = &p->address[i];
 
         if (a->vlan == route->vlan && config_same_network(&a->gid, &route->via, a->prefix))
+            return true;
+    }
+    for (unsigned i = 0; i < p->routes; i++) {
+        const struct net_route *o = &p->route[i];
+
+        if (inet_is_unspecified(&o->via) && o->vlan == route->vlan &&
+            config_same_network(&o->dst, &route->via, o->prefix))
             return true;
     }
     return false;
@@ -205,6 +220,8 @@ static int check_routes(struct reader *r)
     for (unsigned i = 0; i < r->port->routes; i++) {
         const struct net_route *route = &r->port->route[i];
 
+        if (inet_is_unspecified(&route->via))
+            continue;
         gid_format(via, &route->via);
         if (gateway_is_own(r->port, route))
             return config_fail(r, "has the gateway %s, which is an address of the port", via);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "host_addresses.h"
+#include "inet.h"
 #include "netdev.h"
 
 #define RETRY_SECONDS 1
@@ -103,9 +104,18 @@ static void add_configured_routes(struct kernel_follow *f)
     f->told = true;
 }
 
+/* direct: those that need no gateway. */
+static void add_kernel_routes(struct kernel_follow *f, const struct netdev_state *next, bool direct)
+{
+    for (unsigned i = 0; i < next->routes; i++)
+        if (inet_is_unspecified(&next->route[i].via) == direct)
+            rnic_add_route(f->config.rnic, f->config.device, &next->route[i]);
+}
+
 /* An address that does not fit into the device's table is skipped, and tried again only after it
  * was removed from the interface. Routes are offered each time, as a gateway may have become
- * reachable; of two to one destination that of the configuration comes first. */
+ * reachable, and may be on a network without one; of two to one destination that of the
+ * configuration comes before the kernel's gateways. */
 static void add_new(struct kernel_follow *f, const struct netdev_state *next)
 {
     const struct kernel_follow_config *c = &f->config;
@@ -118,9 +128,9 @@ static void add_new(struct kernel_follow *f, const struct netdev_state *next)
         if (!has_same_address(&f->now, a) && !is_own(f, &a->addr))
             rnic_add_address(c->rnic, c->device, &pa);
     }
+    add_kernel_routes(f, next, true);
     add_configured_routes(f);
-    for (unsigned i = 0; i < next->routes; i++)
-        rnic_add_route(c->rnic, c->device, &next->route[i]);
+    add_kernel_routes(f, next, false);
 }
 
 /* Reports which of the device's own addresses the kernel has, too: for these the kernel answers. */

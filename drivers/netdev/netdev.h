@@ -16,7 +16,7 @@ struct netdev_state {
     struct net_address address[NET_ADDRESS_MAX]; /* vlan VLAN_NONE; without those that the kernel
                                                     itself found to be duplicates */
     unsigned addresses;
-    struct net_route route[NET_ROUTE_MAX]; /* by a gateway, of the main table */
+    struct net_route route[NET_ROUTE_MAX]; /* of the main table; without those of addresses */
     unsigned routes;
 };
 

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "common.h"
+#include "inet.h"
 #include "netdev.h"
 
 #define DUMP_BYTES   32768 /* the most that the kernel fills at a time */
@@ -266,14 +267,36 @@ static bool choose_next_hop(union gid *via, uint8_t family, const struct nlattr 
     return false;
 }
 
+/* Whether a network is that of an address, or the link-local one: every port has a route there. */
+static bool is_connected(const struct netdev_state *s, const struct net_route *route)
+{
+    for (unsigned i = 0; i < s->addresses; i++)
+        if (s->address[i].prefix == route->prefix &&
+            gid_is_ipv4(&s->address[i].addr) == gid_is_ipv4(&route->dst) &&
+            inet_same_prefix(&s->address[i].addr, &route->dst, route->prefix))
+            return true;
+    return gid_is_link_local(&route->dst);
+}
+
+/* Adds a network whose hosts are on the link: the destination of a route without a gateway, or a
+ * gateway that the kernel was told to be there (`onlink`). */
+static void add_direct(struct config_reader *r, const struct net_route *route, uint32_t metric)
+{
+    struct net_route direct = *route;
+
+    direct.via = inet_unspecified(gid_is_ipv4(&route->dst));
+    if (!is_connected(r->state, &direct))
+        add_route(r, &direct, metric);
+}
+
 static int on_route(const struct nlmsghdr *h, void *arg)
 {
     const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
     struct config_reader *r = arg;
-    struct net_route route = {.prefix = rtm->rtm_dst_len, .vlan = VLAN_NONE};
+    struct net_route route = {.prefix = rtm->rtm_dst_len, .vlan = VLAN_NONE}, gateway;
     const struct nlattr *attr;
     uint32_t oif = 0, table = rtm->rtm_table, metric = 0;
-    bool gateway = false;
+    enum { DIRECT, GATEWAY, OTHER } way = DIRECT;
 
     /* What the kernel has learned of a single destination, such as its MTU, is no route. */
     if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST ||
@@ -288,10 +311,13 @@ static int on_route(const struct nlmsghdr *h, void *arg)
                 return MNL_CB_OK;
             break;
         case RTA_GATEWAY:
-            gateway = read_gid(&route.via, rtm->rtm_family, attr);
+            way = read_gid(&route.via, rtm->rtm_family, attr) ? GATEWAY : OTHER;
+            break;
+        case RTA_VIA: /* a gateway of the other IP version */
+            way = OTHER;
             break;
         case RTA_MULTIPATH:
-            gateway = choose_next_hop(&route.via, rtm->rtm_family, attr, r->ifindex);
+            way = choose_next_hop(&route.via, rtm->rtm_family, attr, r->ifindex) ? GATEWAY : OTHER;
             oif = r->ifindex;
             break;
         case RTA_OIF:
@@ -305,8 +331,17 @@ static int on_route(const struct nlmsghdr *h, void *arg)
             break;
         }
     }
-    if (gateway && oif == r->ifindex && table == RT_TABLE_MAIN)
-        add_route(r, &route, metric);
+    if (way == OTHER || oif != r->ifindex || table != RT_TABLE_MAIN)
+        return MNL_CB_OK;
+    if (way == DIRECT) {
+        add_direct(r, &route, metric);
+        return MNL_CB_OK;
+    }
+    gateway = (struct net_route){
+        .dst = route.via, .prefix = gid_is_ipv4(&route.via) ? 32 : 128, .vlan = VLAN_NONE};
+    if (rtm->rtm_flags & RTNH_F_ONLINK)
+        add_direct(r, &gateway, metric);
+    add_route(r, &route, metric);
     return MNL_CB_OK;
 }
 

@@ -130,9 +130,11 @@ int net_host_address_state(const struct net_host *h, const union gid *addr, uint
 int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet,
                        ns_t now);
 
-/* A route: dst/prefix by the gateway via, of the same IP version, which is on a connected network
- * of vlan (while it is not, the route is ignored) or link-local. The more specific route is
- * preferred, then the connected one. 0, -EEXIST (the same destination), -ENOSPC, -EINVAL. */
+/* A route: dst/prefix by the gateway via, of the same IP version; or, where via is 0.0.0.0 or ::, a
+ * network whose hosts are on the link of vlan, though no address is of it. A gateway is on such a
+ * network, on that of an address (while it is not, the route is ignored), or link-local. The more
+ * specific route is preferred, then the connected one. 0, -EEXIST (the same destination), -ENOSPC,
+ * -EINVAL. */
 struct net_route {
     union gid dst, via;
     uint8_t prefix;
@@ -189,7 +191,8 @@ void net_host_learn_pmtu(struct net_host *h, const union gid *dst, uint16_t vlan
                          ns_t now);
 
 /* Calls visit for each neighbour (route, group, learned path MTU); visit must not change anything.
- * mac of a neighbour that never answered: zero. via of a connected route: 0.0.0.0 or ::. */
+ * mac of a neighbour that never answered: zero. connected: of an address, or added as a network on
+ * the link; its via is 0.0.0.0 or ::. */
 void net_host_each_neighbour(const struct net_host *h, void *ctx,
                              void (*visit)(void *ctx, const union gid *addr, uint16_t vlan,
                                            const uint8_t mac[6], enum net_neighbour_state state));

@@ -139,9 +139,9 @@ class Tests:
         if any(statuses.values()):
             raise kit.Failure(f"exit statuses {statuses}: " + "\n".join(d.log() for d in self.daemons.values()))
 
-    def pair(self, server, client, command, number=1):
+    def pair(self, server, client, command, number=1, client_arguments=()):
         _, text = kit.run_pair(self.daemons[server], command.split(), client_daemon=self.daemons[client],
-                               address=f"10.79.0.{number}", seconds=60)
+                               address=f"10.79.0.{number}", client_arguments=client_arguments, seconds=60)
         return text
 
     def ping(self, *arguments):
@@ -349,7 +349,7 @@ class Tests:
         kit.wait_until(lambda: not networks("10.82."), 10, "the next hops go")
         lab.ip("two", "address", "add", "10.83.0.1/24", "dev", "roce")
         lab.ip("two", "address", "add", "10.83.0.1/16", "dev", "roce")
-        kit.wait_until(lambda: networks("10.83.") == [("10.83.0.0/24", None)], 10, "the first prefix")
+        kit.wait_until(lambda: sorted(networks("10.83.")) == [("10.83.0.0/16", None), ("10.83.0.0/24", None)], 10, "both prefixes")
         index = [row["index"] for row in two.show("gids") if row["address"] == "10.83.0.1"]
         lab.ip("two", "address", "del", "10.83.0.1/24", "dev", "roce")
         kit.wait_until(lambda: networks("10.83.") == [("10.83.0.0/16", None)], 10, "the other prefix")
@@ -367,6 +367,27 @@ class Tests:
             lab.ip("two", "route", "replace", network, "via", elsewhere, "dev", "tcp")
             kit.wait_until(lambda: not has(), 10, f"no route to {network}")
             lab.ip("two", "route", "del", network)
+
+    def routes_on_the_link(self):
+        """an address without a network of its own gets out by a gateway that a route without a gateway has, or `onlink`"""
+        lab, two = self.lab, self.daemons["two"]
+        routes = lambda: {(row["to"], row.get("via")) for row in two.show("routes")}
+        lab.ip("two", "address", "add", "10.87.0.1/32", "dev", "roce")
+        lab.ip("two", "route", "add", "10.88.0.254", "dev", "roce")
+        lab.ip("two", "route", "add", "10.80.0.0/25", "via", "10.88.0.254")
+        kit.wait_until(lambda: {("10.88.0.254/32", None), ("10.80.0.0/25", "10.88.0.254")} <= routes(), 10, "both routes")
+        lab.ip("router", "address", "add", "10.88.0.254/32", "dev", "lan")
+        lab.ip("router", "route", "add", "10.87.0.1", "dev", "lan")
+        index = next(row["index"] for row in two.show("gids") if row["address"] == "10.87.0.1")
+        kit.check_pingpong(self.pair("three", "two", "ibv_rc_pingpong -g 0 -c -n 100", number=3, client_arguments=("-g", str(index))))
+        lab.ip("two", "route", "del", "10.80.0.0/25")
+        lab.ip("two", "route", "del", "10.88.0.254")
+        kit.wait_until(lambda: not {network for network, _ in routes()} & {"10.80.0.0/25", "10.88.0.254/32"}, 10, "they go")
+        lab.ip("two", "route", "add", "10.80.0.0/25", "via", "10.88.0.254", "dev", "roce", "onlink")
+        kit.wait_until(lambda: {("10.88.0.254/32", None), ("10.80.0.0/25", "10.88.0.254")} <= routes(), 10, "both again")
+        lab.ip("two", "route", "del", "10.80.0.0/25")
+        lab.ip("two", "address", "del", "10.87.0.1/32", "dev", "roce")
+        kit.wait_until(lambda: "10.87.0.1" not in gids(two) and ("10.88.0.254/32", None) not in routes(), 10, "nothing is left")
 
     def exception_path(self):
         """a kernel behind the port keeps its network: echo, TCP and RoCE over one address"""
@@ -447,7 +468,7 @@ class Tests:
     POINTS = (kernel_pings_ipv4, kernel_pings_ipv6, kernel_knows_the_mac, duplicate_is_given_up,
               kernel_gives_up_duplicate, programs_resolve, nobody_there, through_a_router, too_big, group_membership,
               moved_peer, link_events, renamed_interface, follows_the_kernel, routes_by_the_kernels_networks,
-              follows_what_the_kernel_prefers, replaced_routes, exception_path,
+              follows_what_the_kernel_prefers, replaced_routes, routes_on_the_link, exception_path,
               exception_path_is_deleted,
               exception_without_a_kernel_interface, nothing_bad)
 

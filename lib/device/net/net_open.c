@@ -6,6 +6,7 @@
 
 #include "control/async.h"
 #include "control/device_state.h"
+#include "inet.h"
 #include "net/gids.h"
 #include "objects/mcast.h"
 
@@ -117,6 +118,17 @@ static int create_host(struct device *d)
     return d->net.host ? 0 : -ENOMEM;
 }
 
+/* Networks on the link first: gateways may be on them. */
+static int add_routes(struct device *d, const struct port_config *config, bool direct)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < config->routes && !err; i++)
+        if (inet_is_unspecified(&config->route[i].via) == direct)
+            err = net_host_add_route(d->net.host, &config->route[i]);
+    return err;
+}
+
 static int add_configured(struct device *d, const struct port_config *config)
 {
     int err = device_add_gids(d, config);
@@ -126,8 +138,8 @@ static int add_configured(struct device *d, const struct port_config *config)
                                      config->neighbour[i].mac);
     for (unsigned i = 0; i < config->addresses && !err; i++)
         err = add_to_host(d, &config->address[i]);
-    for (unsigned i = 0; i < config->routes && !err; i++)
-        err = net_host_add_route(d->net.host, &config->route[i]);
+    err = err ? err : add_routes(d, config, true);
+    err = err ? err : add_routes(d, config, false);
     return err == -EEXIST ? -EINVAL : err;
 }
 

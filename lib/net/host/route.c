@@ -16,6 +16,26 @@ static bool is_loopback(const union gid *g)
     return gid_is_ipv4(g) ? g->raw[12] == 127 : gid_eq(g, &v6);
 }
 
+/* Its hosts are on the link: it has no gateway. */
+static bool is_direct(const struct net_route *r)
+{
+    return inet_is_unspecified(&r->via);
+}
+
+static bool fits(const struct net_route *r, const union gid *dst, uint16_t vlan)
+{
+    return r->vlan == vlan && inet_same_prefix(&r->dst, dst, r->prefix);
+}
+
+static bool is_on_link(const struct route_table *t, const union gid *addr, uint16_t vlan)
+{
+    bool found = address_on_link(t->addresses, addr, vlan);
+
+    for (unsigned i = 0; i < t->len && !found; i++)
+        found = is_direct(&t->route[i]) && fits(&t->route[i], addr, vlan);
+    return found;
+}
+
 int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vlan,
                  union gid *next_hop)
 {
@@ -28,10 +48,10 @@ int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vla
     for (unsigned i = 0; i < t->len && !is_loopback(dst); i++) {
         const struct net_route *r = &t->route[i];
 
-        if (r->vlan == vlan && (int)r->prefix > best && inet_same_prefix(&r->dst, dst, r->prefix) &&
-            address_on_link(t->addresses, &r->via, vlan)) {
+        if ((int)r->prefix > best && fits(r, dst, vlan) &&
+            (is_direct(r) || is_on_link(t, &r->via, vlan))) {
             best = r->prefix;
-            *next_hop = r->via;
+            *next_hop = is_direct(r) ? *dst : r->via;
         }
     }
     return best < 0 ? -ENETUNREACH : best;
@@ -60,14 +80,19 @@ static int find_route(const struct route_table *t, const struct net_route *r)
     return -1;
 }
 
+static bool is_gateway(const struct route_table *t, const union gid *via, uint16_t vlan)
+{
+    return inet_is_unicast(via) && is_on_link(t, via, vlan) &&
+           !address_find(t->addresses, via, vlan);
+}
+
 static bool is_valid(const struct route_table *t, const struct net_route *r)
 {
     bool ipv4 = gid_is_ipv4(&r->dst);
 
     return r->prefix <= (ipv4 ? 32 : 128) && gid_is_ipv4(&r->via) == ipv4 &&
-           !gid_is_multicast(&r->dst) && inet_vlan_is_valid(r->vlan) && inet_is_unicast(&r->via) &&
-           address_on_link(t->addresses, &r->via, r->vlan) &&
-           !address_find(t->addresses, &r->via, r->vlan);
+           !gid_is_multicast(&r->dst) && inet_vlan_is_valid(r->vlan) &&
+           (is_direct(r) || is_gateway(t, &r->via, r->vlan));
 }
 
 int route_add(struct route_table *t, const struct net_route *r)
@@ -129,5 +154,5 @@ void route_each(const struct route_table *t, void *ctx,
         visit(ctx, &r, true);
     }
     for (unsigned i = 0; i < t->len; i++)
-        visit(ctx, &t->route[i], false);
+        visit(ctx, &t->route[i], is_direct(&t->route[i]));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connected and static routes. The connected routes are those of the addresses; the table has the
- * static ones. */
+ * static ones, by gateways or on the link. */
 #ifndef UROCE_ROUTE_H
 #define UROCE_ROUTE_H
 

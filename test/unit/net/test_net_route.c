@@ -220,7 +220,9 @@ static void test_refused(void **state)
         {"fd01::", "10.0.0.2", 16, VLAN_NONE, -EINVAL},
         {"fd01::", "fd00::2", 129, VLAN_NONE, -EINVAL},
         {"224.0.0.0", "10.0.0.2", 4, VLAN_NONE, -EINVAL},
-        {"10.2.0.0", "0.0.0.0", 16, VLAN_NONE, -EINVAL},
+        {"10.2.0.0", "::", 16, VLAN_NONE, -EINVAL},
+        {"fd01::", "0.0.0.0", 16, VLAN_NONE, -EINVAL},
+        {"224.0.0.0", "0.0.0.0", 4, VLAN_NONE, -EINVAL},
         {"10.2.0.0", "224.0.0.5", 16, VLAN_NONE, -EINVAL},
     };
     struct net_kit *k = router_kit();
@@ -241,6 +243,37 @@ static void test_refused(void **state)
         assert_int_equal(route(k, text, 24, "10.0.0.2", VLAN_NONE), 0);
     }
     assert_int_equal(route(k, "10.8.0.0", 24, "10.0.0.2", VLAN_NONE), -ENOSPC);
+    net_kit_free(k);
+}
+
+/* A host whose address is alone in its network: its gateway is on the link by a route that says so.
+ */
+static void test_on_the_link(void **state)
+{
+    struct net_kit *k = net_kit_new(1, false);
+    struct net_route link = {
+        .dst = gid_of("10.9.0.254"), .via = gid_of("0.0.0.0"), .prefix = 32, .vlan = VLAN_NONE};
+
+    net_kit_address(k, 0, "10.0.0.1/32", VLAN_NONE);
+    net_kit_address(k, 0, "fd00::1/128", VLAN_NONE);
+    net_kit_run(k, 20 * SEC);
+    net_kit_clear(k);
+    assert_int_equal(route(k, "0.0.0.0", 0, "10.9.0.254", VLAN_NONE), -EINVAL);
+    assert_int_equal(net_host_add_route(k->node[0].h, &link), 0);
+    assert_int_equal(net_host_add_route(k->node[0].h, &link), -EEXIST);
+    assert_int_equal(route(k, "0.0.0.0", 0, "10.9.0.254", VLAN_NONE), 0);
+    assert_int_equal(route(k, "0.0.0.0", 0, "10.9.0.254", 5), -EINVAL);
+    assert_int_equal(route(k, "fd01::", 64, "::", VLAN_NONE), 0);
+    assert_int_equal(route(k, "10.1.0.0", 16, "0.0.0.0", VLAN_NONE), 0);
+    assert_int_equal(route(k, "10.1.2.0", 24, "10.9.0.254", VLAN_NONE), 0);
+    check_hop(k, "10.0.0.1", "10.9.0.254", VLAN_NONE, "10.9.0.254");
+    check_hop(k, "10.0.0.1", "10.1.9.9", VLAN_NONE, "10.1.9.9");
+    check_hop(k, "10.0.0.1", "10.1.2.9", VLAN_NONE, "10.9.0.254");
+    check_hop(k, "10.0.0.1", "8.8.8.8", VLAN_NONE, "10.9.0.254");
+    check_hop(k, "fd00::1", "fd01::9", VLAN_NONE, "fd01::9");
+    check_hop(k, "fd00::1", "fd02::9", VLAN_NONE, NULL);
+    assert_int_equal(net_host_remove_route(k->node[0].h, &link), 0);
+    check_hop(k, "10.0.0.1", "8.8.4.4", VLAN_NONE, NULL);
     net_kit_free(k);
 }
 
@@ -494,9 +527,10 @@ int main(void)
         cmocka_unit_test(test_longest_prefix),   cmocka_unit_test(test_router_only),
         cmocka_unit_test(test_bits_of_a_path),   cmocka_unit_test(test_loopback_is_not_routed),
         cmocka_unit_test(test_static_neighbour), cmocka_unit_test(test_special_destinations),
-        cmocka_unit_test(test_refused),          cmocka_unit_test(test_gateway_gone),
-        cmocka_unit_test(test_each_route),       cmocka_unit_test(test_too_big),
-        cmocka_unit_test(test_pmtu_lifetime),    cmocka_unit_test(test_pmtu_flood),
+        cmocka_unit_test(test_refused),          cmocka_unit_test(test_on_the_link),
+        cmocka_unit_test(test_gateway_gone),     cmocka_unit_test(test_each_route),
+        cmocka_unit_test(test_too_big),          cmocka_unit_test(test_pmtu_lifetime),
+        cmocka_unit_test(test_pmtu_flood),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

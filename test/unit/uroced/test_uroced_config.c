@@ -193,6 +193,11 @@ static const char *const bad[][3] = {
     {OK "route.0 = 10.0.0.0/8 via 127.0.0.1\n", "[port.0] route", "127.0.0.1, which is an address"},
     {OK "route.0 = default via 10.0.0.1\n", "[port.0] route", "10.0.0.1, which is on no network"},
     {OK "route.0 = default via 127.0.0.1 vlan 5\n", "[port.0] route", "in that VLAN"},
+    {OK "route.0 = 10.0.0.0/8 link now\n", "[port.0] route.0", "not vlan ID"},
+    {OK "route.0 = 10.0.0.1/8 link\n", "[port.0] route.0", "after its prefix"},
+    {OK "route.0 = 224.0.0.0/4 link\n", "[port.0] route.0", "a group"},
+    {OK "route.0 = 10.9.0.1/32 link vlan 5\nroute.1 = default via 10.9.0.1\n", "[port.0] route",
+     "10.9.0.1, which is on no network"},
     {OK "route.0 = default via 127.0.0.1\nroute.1 = 0.0.0.0/0 via 127.0.0.1\n", "route.1",
      "repeats"},
     {OK "dad = maybe\n", "[port.0] dad", "yes or no"},
@@ -398,6 +403,9 @@ static void test_network_keys(void **state)
                           "route.2 = default via fe80::1\n"
                           "route.3 = 2001:db8::/33 via fd00::ff\n"
                           "route.4 = 192.0.2.7 via 10.0.0.254 vlan 5\n"
+                          "route.5 = default via 10.9.0.1\n"
+                          "route.6 = 10.9.0.1/32 link\n"
+                          "route.7 = fd09::/64 link vlan 5\n"
                           "roce = v2\n"
                           "dad = no\n"
                           "exception = tap tap-roce\n"),
@@ -412,7 +420,10 @@ static void test_network_keys(void **state)
     check_gid(&p->address[0].gid, "fe80::ff:fe00:7");
     check_gid(&p->address[4].gid, "fe80::ff:fe00:7");
     check_gid(&p->address[3].gid, "fd00::1");
-    assert_int_equal(p->routes, 5);
+    assert_int_equal(p->routes, 8);
+    check_gid(&p->route[6].via, "0.0.0.0");
+    check_gid(&p->route[7].via, "::");
+    assert_int_equal(p->route[7].vlan, 5);
     check_gid(&p->route[0].dst, "0.0.0.0");
     check_gid(&p->route[0].via, "10.0.0.254");
     assert_int_equal(p->route[0].prefix, 0);
