@@ -40,7 +40,7 @@ TRIXIE = ["libzstd1"]
 PLUGINS = ("lib/x86_64-linux-gnu/libibverbs/librxe-rdmav*.so", "etc/libibverbs.d/rxe.driver",
            "lib/x86_64-linux-gnu/libgcc_s.so.1")
 # What comes first is needed to be heard of at all.
-MODULES = """virtio_pci virtio_console virtio_net crc32_generic ib_uverbs rdma_ucm rdma_rxe
+MODULES = """virtio_pci virtio_console virtio_net virtio_blk crc32_generic ib_uverbs rdma_ucm rdma_rxe
     sch_netem sch_ingress ifb cls_matchall act_mirred 8021q uio_pci_generic
     vfio_iommu_type1 vfio_pci""".split()
 APPLETS = """mount mkdir ln cat sleep usleep insmod setsid ping ping6 grep sed head tail wc dmesg poweroff kill ls stat rm

@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Adopted memory on the kernel of a Debian release, in a guest: what it offers to move pages of a running program differs between
-releases. The tests of lib/adopt, its torture, and a program over uroced. Needs root and QEMU, skipped without.
+releases. The guest has two NUMA nodes, and swap. The tests of lib/adopt, its torture, also with a tenth of the memory that it
+needs, and a program over uroced. Needs root and QEMU, skipped without.
 
 usage: run_memory.py --build DIR [--kernel NAME] [--match TEXT]"""
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -24,6 +26,8 @@ DAEMON = ["app/uroced/uroced", "app/uroce/uroce"]
 LIBRARIES = ["lib/verbs/libibverbs.so.1", "lib/rdmacm/librdmacm.so.1"]
 NIC = ["-netdev", "hubport,id=net0,hubid=0", "-device", peer.NIC]
 SOCKET = "/run/uroced.sock"
+LIMIT = 4 << 20  # the torture needs 37 MiB
+GROUP = "/sys/fs/cgroup/torture"
 SECONDS = 10  # of tortures: the guest's processors are emulated, and a tenth as fast
 
 
@@ -32,7 +36,17 @@ class Machine:
         programs = {where + os.path.basename(path): os.path.join(options.build.folder, path)
                     for where, paths in ((FOLDER, PROGRAMS), ("/bin/", DAEMON), ("/uroce/", LIBRARIES)) for path in paths}
         archive = dpdk_image.with_dpdk(options.image, programs, os.path.join(folder, "initrd"))
-        self.vm = vm.Guest(options.image.kernel, archive, folder, NIC, cpus=2, memory=1536, cpu="Nehalem")
+        self.vm = vm.Guest(options.image.kernel, archive, folder, NIC + self.swap(os.path.join(folder, "swap")), cpus=2, memory=1536,
+                           cpu="Nehalem", nodes=2)
+        self.vm.run("busybox swapon /dev/vda")
+
+    @staticmethod
+    def swap(path):
+        """QEMU's arguments for a disk of it."""
+        with open(path, "wb") as file:
+            file.truncate(512 << 20)
+        subprocess.run(["/usr/sbin/mkswap", "-q", path], check=True)
+        return ["-drive", f"file={path},format=raw,if=none,id=swap", "-device", "virtio-blk-pci,drive=swap,bus=pci.0"]
 
     def unit(self, name, how):
         """A test program of cmocka. how: `text` reads /proc/self/maps although the kernel may tell mappings otherwise."""
@@ -45,6 +59,15 @@ class Machine:
 
     def torture(self, *how):
         self.vm.run(f"{FOLDER}adopt_torture {SECONDS} {' '.join(how)}", SECONDS + 200)
+
+    def swapped(self):
+        self.vm.run("busybox mount -t cgroup2 none /sys/fs/cgroup && echo +memory >/sys/fs/cgroup/cgroup.subtree_control && "
+                    f"mkdir {GROUP} && echo {LIMIT} >{GROUP}/memory.max")
+        self.vm.run(f"sh -c 'echo $$ >{GROUP}/cgroup.procs; exec {FOLDER}adopt_torture {SECONDS}'", SECONDS + 300)
+        out = int(re.search(r"pswpout (\d+)", self.vm.run("cat /proc/vmstat")).group(1))
+        print(f"# {out} pages went to the disk", flush=True)
+        if out < 1000:
+            raise kit.Failure("nothing was swapped")
 
     def program(self):
         """Its regions are adopted, not copied."""
@@ -77,7 +100,7 @@ def main():
               for name in UNITS for how in ("", "text")]
     points += [(f"torture {' '.join(how)}".rstrip(), lambda how=how: machine.torture(*how))
                for how in ((), ("text",), ("late",))]
-    points.append(("a program over uroced", machine.program))
+    points += [("torture, swapped out", machine.swapped), ("a program over uroced", machine.program)]
     try:
         return kit.run_points(points, options.match)
     finally:
