@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "conn_objects.h"
 #include "conn_undo.h"
 
 /* ---- the sockets of this process ---- */
@@ -276,32 +277,6 @@ static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
     return -EIO;
 }
 
-static bool destroys(enum ctl_type type)
-{
-    switch (type) {
-    case CTL_DEALLOC_PD:
-    case CTL_DEREG_MR:
-    case CTL_DESTROY_CHANNEL:
-    case CTL_DESTROY_CQ:
-    case CTL_DESTROY_QP:
-    case CTL_DESTROY_AH:
-    case CTL_DESTROY_SRQ:
-    case CTL_CLOSE_XRCD:
-    case CTL_DEALLOC_MW:
-    case CTL_DETACH_MCAST:
-    case CTL_DESTROY_WQ:
-    case CTL_DESTROY_RWQ_IND:
-    case CTL_DESTROY_FLOW:
-    case CTL_RESIZE_CQ_DONE:
-    case CTL_FREE_DM:
-    case CTL_DESTROY_COUNTER:
-    case CTL_UNIMPORT:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
                        unsigned nfds, const struct fd_receiver *r)
 {
@@ -312,10 +287,12 @@ static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&c->lock);
     err = call_locked(c, type, m, fds, nfds, r);
-    if (err == -EIO && destroys(type) && conn_hung_up(c)) {
+    if (err == -EIO && conn_destroys(type) && conn_hung_up(c)) {
         *m = (struct ctl_msg){0};
         err = 0;
     }
+    if (!err)
+        c->objects += conn_object_change(type);
     pthread_mutex_unlock(&c->lock);
     pthread_setcancelstate(cancel, NULL);
     return err;
@@ -378,7 +355,7 @@ bool conn_wait(struct conn_retry *p)
  * when that is over. */
 static bool may_ask_again(enum ctl_type type)
 {
-    return destroys(type) || type == CTL_FREEZE_MRS || type == CTL_REMAP_MR ||
+    return conn_destroys(type) || type == CTL_FREEZE_MRS || type == CTL_REMAP_MR ||
            type == CTL_MODIFY_QP || type == CTL_MODIFY_WQ;
 }
 

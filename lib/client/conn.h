@@ -31,6 +31,7 @@ struct conn {
     int sock;              /* -1: closed */
     LIST_ENTRY(conn) link; /* while it is open: conn.c */
     uint32_t seq;
+    _Atomic int objects;    /* that requests have created, and none has destroyed */
     _Atomic bool inherited; /* by a forked child: conn.c */
     bool has_waited;        /* for the parent's end */
     /* Called for a request while it is inherited: 0: it is not any more. NULL: requests fail. */

@@ -33,8 +33,8 @@
 #define CMA_RAI_SA                  0x10
 #define CMA_RAI_DNS                 0x20
 
-/* A device that is open, as long as the link whose daemon has it. Its context is never closed:
- * programs use it as long as they run. */
+/* A device that is open, as long as the link whose daemon has it. Its context is closed when the
+ * link goes, if the daemon is gone and the program has nothing in it. */
 struct cma_device {
     SLIST_ENTRY(cma_device) next;
     struct ibv_context *verbs;
@@ -42,6 +42,7 @@ struct cma_device {
     struct ibv_pd *pd; /* of the ids, when there is one */
     uint32_t ids;
     struct ibv_xrcd *xrcd; /* when an id has needed one */
+    bool listed; /* by rdma_get_devices, whose contexts programs may use as long as they run */
     uint8_t max_responder_resources, max_initiator_depth;
 };
 
@@ -199,7 +200,7 @@ uint64_t new_cookie(void);
 /* The open device with this GUID, one more id uses it; NULL: *err is set. */
 struct cma_device *device_get(struct cma_link *link, __be64 guid, int *err);
 void device_put(struct cma_device *device);
-/* The link goes: its devices stay open. */
+/* The link goes: its devices are closed, or stay open without it. */
 void devices_leave(struct cma_link *link);
 struct ibv_xrcd *device_xrcd(struct cma_device *device, int *err);
 

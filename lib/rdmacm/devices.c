@@ -8,7 +8,7 @@
 #include "cma.h"
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Those of links that are gone: their contexts are never closed, and leak checkers find them. */
+/* Those of links that are gone: the program may still have objects in their contexts. */
 static SLIST_HEAD(, cma_device) left_open = SLIST_HEAD_INITIALIZER(left_open);
 
 /* Another thread of the parent may hold it, while it opens a device. The child's link has devices
@@ -104,24 +104,45 @@ struct cma_device *device_get(struct cma_link *link, __be64 guid, int *err)
     return *err ? NULL : d;
 }
 
+/* A program that has nothing in it any more may still have its address, but no use for it. */
+static bool close_unused(struct cma_device *d)
+{
+    if (d->listed || !uroce_is_over(d->verbs))
+        return false;
+    ibv_close_device(d->verbs);
+    free(d);
+    return true;
+}
+
 void devices_leave(struct cma_link *link)
 {
-    struct cma_device *d;
+    struct cma_device *d, *next;
 
     lock_devices();
     while ((d = SLIST_FIRST(&link->devices))) {
         SLIST_REMOVE_HEAD(&link->devices, next);
         SLIST_INSERT_HEAD(&left_open, d, next);
     }
+    d = SLIST_FIRST(&left_open);
+    SLIST_INIT(&left_open);
+    for (; d; d = next) {
+        next = SLIST_NEXT(d, next);
+        if (!close_unused(d))
+            SLIST_INSERT_HEAD(&left_open, d, next);
+    }
     pthread_mutex_unlock(&devices_lock);
 }
 
-/* A protection domain stays while the program has something in it. */
+/* The domains stay while the program has something in them. */
 void device_put(struct cma_device *d)
 {
     lock_devices();
-    if (!--d->ids && d->pd && is_gone(ibv_dealloc_pd(d->pd)))
-        d->pd = NULL;
+    if (!--d->ids) {
+        if (d->pd && is_gone(ibv_dealloc_pd(d->pd)))
+            d->pd = NULL;
+        if (d->xrcd && is_gone(ibv_close_xrcd(d->xrcd)))
+            d->xrcd = NULL;
+    }
     pthread_mutex_unlock(&devices_lock);
 }
 
@@ -145,7 +166,7 @@ struct ibv_xrcd *device_xrcd(struct cma_device *d, int *err)
 
 static struct ibv_context **list_open(const struct cma_link *link, int *n)
 {
-    const struct cma_device *d;
+    struct cma_device *d;
     struct ibv_context **list;
 
     *n = 0;
@@ -153,8 +174,10 @@ static struct ibv_context **list_open(const struct cma_link *link, int *n)
         ++*n;
     list = calloc((size_t)*n + 1, sizeof(*list));
     *n = 0;
-    for (d = SLIST_FIRST(&link->devices); list && d; d = SLIST_NEXT(d, next))
+    for (d = SLIST_FIRST(&link->devices); list && d; d = SLIST_NEXT(d, next)) {
+        d->listed = true;
         list[(*n)++] = d->verbs;
+    }
     return list;
 }
 

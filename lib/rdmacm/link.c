@@ -46,7 +46,7 @@ static struct cma_link *link_open(int *err)
     return link;
 }
 
-/* Under the lock. The devices stay: see struct cma_device. */
+/* Under the lock. Devices may stay: see struct cma_device. */
 static void put_locked(struct cma_link *link)
 {
     if (--link->refs)

@@ -2,6 +2,7 @@
 /* Opening and closing a device. */
 #include <unistd.h>
 
+#include "modify_by.h"
 #include "shim.h"
 #include "watch.h"
 
@@ -156,6 +157,13 @@ EXPORT int ibv_close_device(struct ibv_context *context)
     free(ctx);
     pthread_setcancelstate(cancel, NULL);
     return 0;
+}
+
+EXPORT bool uroce_is_over(const struct ibv_context *context)
+{
+    const struct conn *conn = &to_context((struct ibv_context *)context)->client.conn;
+
+    return !conn->objects && conn_hung_up(conn);
 }
 
 /* Programs may fork at any time: the rings are shared mappings, no page is pinned, and adopted

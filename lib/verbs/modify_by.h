@@ -22,4 +22,8 @@ struct ibv_qp *uroce_create_qp_in(struct ibv_context *context, struct ibv_qp_ini
                                   const struct ibv_qp_attr *attr, const struct uroce_qp_step *step,
                                   unsigned steps);
 
+/* Whether the daemon has ended the context, and the program has destroyed all that it created in
+ * it. False in a forked child that has inherited it. Any thread. */
+bool uroce_is_over(const struct ibv_context *context);
+
 #endif

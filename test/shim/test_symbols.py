@@ -19,7 +19,7 @@ PROGRAMS = ("ibv_devices", "ibv_devinfo", "ibv_asyncwatch", "ibv_rc_pingpong", "
 # What uroce.h adds and librdmacm needs of libibverbs, and what rdma-core has after version 44, up to 65.
 LATER = {"libibverbs": {"UROCE_1.0": "uroce_create_wq_srq uroce_modify_qp_steps uroce_modify_rwq_ind_table "
                                      "uroce_set_qp_entropy",
-                        "UROCE_INTERNAL": "uroce_create_qp_in uroce_modify_qp_by",
+                        "UROCE_INTERNAL": "uroce_create_qp_in uroce_is_over uroce_modify_qp_by",
                         "IBVERBS_1.15": "ibv_alloc_dmah ibv_dealloc_dmah ibv_reg_mr_ex",
                         "IBVERBS_1.16": "ibv_dm_export_dmabuf_fd ibv_query_port_speed",
                         "IBVERBS_1.17": "ibv_alloc_buf ibv_free_buf ibv_reg_buf_mr",
