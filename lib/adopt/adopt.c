@@ -70,10 +70,8 @@ static bool has_mappings_left(void)
 /* Whether no lease holds these offsets, and the memfd has no data there. */
 static bool is_offset_free(uint64_t offset, uint64_t len)
 {
-    long data = raw_lseek(adopt.memfd, offset, SEEK_DATA);
-
     return !interval_any(&adopt.held, offset, offset + len) &&
-           (data < 0 || (uint64_t)data >= offset + len);
+           adopt_next_data(offset) >= offset + len;
 }
 
 /* A part of the memfd. */

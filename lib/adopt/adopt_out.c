@@ -36,17 +36,18 @@ static long read_bytes(uint64_t to, const struct window *w, uint64_t at, uint64_
  * for the windows that follow, too. */
 static void skip_hole(struct window *w, uint64_t *at)
 {
-    long data, hole;
+    uint64_t data;
+    long hole;
 
     if (w->offset + *at < w->data_end)
         return;
-    data = raw_lseek(adopt.memfd, w->offset + *at, SEEK_DATA);
-    if (data < 0 || (uint64_t)data >= w->offset + w->len) {
+    data = adopt_next_data(w->offset + *at);
+    if (data >= w->offset + w->len) {
         *at = w->len;
         return;
     }
-    *at = (uint64_t)data - w->offset;
-    hole = raw_lseek(adopt.memfd, (uint64_t)data, SEEK_HOLE);
+    *at = data - w->offset;
+    hole = raw_lseek(adopt.memfd, data, SEEK_HOLE);
     w->data_end = hole < 0 ? w->offset + w->len : (uint64_t)hole;
 }
 

@@ -170,6 +170,15 @@ static inline void adopt_punch(uint64_t offset, uint64_t bytes)
         raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
 }
 
+/* Where the memfd's first data from offset on is; UINT64_MAX: there is none. Where the kernel does
+ * not say, as a sandbox forbids the call, all of it may be data. */
+static inline uint64_t adopt_next_data(uint64_t offset)
+{
+    long data = raw_lseek(adopt.memfd, offset, SEEK_DATA);
+
+    return data >= 0 ? (uint64_t)data : data == -ENXIO ? UINT64_MAX : offset;
+}
+
 /* Whether the daemon copies any of [start, end). */
 static inline bool adopt_is_copied(uint64_t start, uint64_t end)
 {

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Accesses to memory other than by its address: system calls, disks, debuggers, unusual forks. */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -82,6 +86,58 @@ static void seen_from_outside(void **state)
     unmap(p, 64 * KIB);
 }
 
+/* ---- sandboxes ---- */
+
+struct sandboxed {
+    struct adopt_lease l;
+    long forbidden; /* a system call */
+    bool entered;
+};
+
+/* Enters a sandbox, as a program does when it has set up all that it needs; for this thread only.
+ */
+static void *release_in_sandbox(void *arg)
+{
+    struct sandboxed *s = arg;
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)s->forbidden, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof(code) / sizeof(code[0]), code};
+
+    s->entered = !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+                 !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+    adopt_release(&s->l);
+    return NULL;
+}
+
+/* Whichever call the sandbox forbids, the program keeps its bytes. */
+static void given_back_in_a_sandbox(void **state)
+{
+    static const long calls[] = {SYS_lseek,  SYS_pread64,   SYS_mremap, SYS_mprotect,
+                                 SYS_munmap, SYS_fallocate, SYS_madvise};
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        struct sandboxed s = {.forbidden = calls[i]};
+        uint8_t *p = anonymous(256 * KIB);
+        pthread_t thread;
+
+        assert_int_equal(acquire(&s.l, p, 256 * KIB), CTL_MR_ADOPTED);
+        p[5000] = 7;
+        assert_int_equal(pthread_create(&thread, NULL, release_in_sandbox, &s), 0);
+        pthread_join(thread, NULL);
+        if (!s.entered)
+            skip();
+        for (size_t at = 0; at < 256 * KIB; at++)
+            assert_int_equal(p[at], at == 5000 ? 7 : 1);
+        p[5000] = 8;
+        assert_int_equal(p[5000], 8);
+        munmap(p, 256 * KIB); /* not unmap(): some calls leave a mapping of the memfd */
+    }
+}
+
 /* ---- forks ---- */
 
 /* A fork that bypasses the library: a large piece is missing in the child, and the parent's stays
@@ -133,9 +189,8 @@ static void direct_reads_survive_a_freeze(void **state)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(system_calls_are_not_cut_short),
-        cmocka_unit_test(seen_from_outside),
-        cmocka_unit_test(raw_fork),
+        cmocka_unit_test(system_calls_are_not_cut_short), cmocka_unit_test(seen_from_outside),
+        cmocka_unit_test(given_back_in_a_sandbox),        cmocka_unit_test(raw_fork),
         cmocka_unit_test(direct_reads_survive_a_freeze),
     };
 
