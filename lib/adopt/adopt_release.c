@@ -53,6 +53,7 @@ void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length, enum adopt
                           .high = offset + length,
                           .how = how};
     struct vma v;
+    bool seen = true;
 
     if (adopt.memfd < 0)
         return;
@@ -61,9 +62,12 @@ void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length, enum adopt
         give_back_mapping(&v, &g);
     if (g.found < length) {
         g.found = 0;
-        vma_each_file(give_back_mapping, &g);
+        seen = !vma_each_file(give_back_mapping, &g);
     }
-    if (!g.kept)
+    /* The kernel did not report all mappings: one may show these bytes. */
+    if (!seen)
+        adopt.has_views = true;
+    else if (!g.kept)
         adopt_punch(g.low, g.high - g.low);
 }
 

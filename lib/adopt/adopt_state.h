@@ -42,11 +42,12 @@ struct adopt_state {
     bool has_nodes;   /* the machine has several NUMA nodes */
     bool has_huge;    /* shared memory may have huge pages */
     unsigned vmas, vmas_added, vmas_max;
-    int64_t full_until;       /* until then "too many mappings" holds without another count */
-    bool made_views;          /* a private view was made, since this was set to false */
-    bool has_views;           /* private views of this memfd may exist: a child must not share it */
-    bool copied_lost;         /* no room to note what the daemon copies: it may be any page */
-    struct interval_set held; /* offsets in the memfd */
+    int64_t full_until;         /* until then "too many mappings" holds without another count */
+    bool made_views;            /* a private view was made, since this was set to false */
+    bool has_views;             /* pages of this memfd that no lease holds may be mapped, as private
+                                   views mostly: a child must not share them */
+    bool copied_lost;           /* no room to note what the daemon copies: it may be any page */
+    struct interval_set held;   /* offsets in the memfd */
     struct interval_set copied; /* addresses */
     struct {
         uint64_t start, end;

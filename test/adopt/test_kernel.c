@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "adopt_kit.h"
@@ -116,8 +117,8 @@ static void *release_in_sandbox(void *arg)
 /* Whichever call the sandbox forbids, the program keeps its bytes. */
 static void given_back_in_a_sandbox(void **state)
 {
-    static const long calls[] = {SYS_lseek,  SYS_pread64,   SYS_mremap, SYS_mprotect,
-                                 SYS_munmap, SYS_fallocate, SYS_madvise};
+    static const long calls[] = {SYS_lseek,  SYS_pread64,   SYS_mremap,  SYS_mprotect,
+                                 SYS_munmap, SYS_fallocate, SYS_madvise, SYS_ioctl};
 
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         struct sandboxed s = {.forbidden = calls[i]};
@@ -136,6 +137,33 @@ static void given_back_in_a_sandbox(void **state)
         assert_int_equal(p[5000], 8);
         munmap(p, 256 * KIB); /* not unmap(): some calls leave a mapping of the memfd */
     }
+}
+
+/* A program that has as many descriptors as it may, and has closed the one by which the library
+ * reads its mappings: the bytes stay where they are. */
+static void given_back_unseen(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB);
+    uint64_t before = memfd_bytes();
+    struct rlimit limit, none;
+    struct adopt_lease l;
+
+    assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){0, limit.rlim_max};
+    close(adopt.maps);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    adopt_release(&l);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (size_t at = 0; at < 256 * KIB; at++)
+        assert_int_equal(p[at], 1);
+    assert_true(adopt_must_freeze()); /* a child would share them */
+    assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+    adopt_release(&l);
+    assert_true(is_plain(p));
+    assert_int_equal(p[5000], 1);
+    assert_int_equal(memfd_bytes(), before);
+    unmap(p, 256 * KIB);
 }
 
 /* ---- forks ---- */
@@ -189,8 +217,11 @@ static void direct_reads_survive_a_freeze(void **state)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(system_calls_are_not_cut_short), cmocka_unit_test(seen_from_outside),
-        cmocka_unit_test(given_back_in_a_sandbox),        cmocka_unit_test(raw_fork),
+        cmocka_unit_test(system_calls_are_not_cut_short),
+        cmocka_unit_test(seen_from_outside),
+        cmocka_unit_test(given_back_in_a_sandbox),
+        cmocka_unit_test(given_back_unseen),
+        cmocka_unit_test(raw_fork),
         cmocka_unit_test(direct_reads_survive_a_freeze),
     };
 
