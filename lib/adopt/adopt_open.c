@@ -56,9 +56,11 @@ static bool is_memory_watched(void)
 
 /* ---- descriptors ---- */
 
+#define MAPS 2
+
 static int *descriptor_at(unsigned i)
 {
-    int *const all[] = {&adopt.memfd, &adopt.uffd, &adopt.maps, &adopt.pagemap};
+    int *const all[] = {&adopt.memfd, &adopt.uffd, [MAPS] = &adopt.maps, &adopt.pagemap};
 
     return all[i];
 }
@@ -75,18 +77,30 @@ static void remember_identities(void)
     }
 }
 
-/* Forgets descriptors that the program has closed: their numbers may now name other files, which
- * are not ours to close. Whether there was one. */
+/* Whether the program has closed a descriptor: its number may now name another file. */
+static bool is_lost(unsigned i)
+{
+    struct stat st;
+
+    return fstat(*descriptor_at(i), &st) || st.st_dev != adopt.identity[i].dev ||
+           st.st_ino != adopt.identity[i].ino;
+}
+
+int adopt_maps(void)
+{
+    return adopt.maps >= 0 && !is_lost(MAPS) ? adopt.maps : -1;
+}
+
+/* Forgets descriptors that the program has closed: what their numbers now name is not ours to
+ * close. Whether there was one. */
 static bool forget_lost_descriptors(void)
 {
     bool lost = false;
-    struct stat st;
 
     for (unsigned i = 0; i < ARRAY_SIZE(adopt.identity); i++) {
         int *fd = descriptor_at(i);
 
-        if (*fd < 0 || (!fstat(*fd, &st) && st.st_dev == adopt.identity[i].dev &&
-                        st.st_ino == adopt.identity[i].ino))
+        if (*fd < 0 || !is_lost(i))
             continue;
         *fd = -1;
         lost = true;

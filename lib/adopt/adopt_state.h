@@ -76,6 +76,8 @@ int adopt_new_memfd(void);
 /* Opens the descriptors again that the program has closed. CTL_MR_ADOPTED, or why that fails. */
 enum ctl_mr_why adopt_reopen(void);
 void adopt_close(void);
+/* The descriptor of /proc/self/maps; -1: there is none, or the program has closed it. */
+int adopt_maps(void);
 /* How many kB this process has locked in memory. */
 uint64_t adopt_locked_kb(void);
 /* Whether v is a shared mapping of the current memfd. */

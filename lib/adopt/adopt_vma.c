@@ -69,9 +69,14 @@ static long query_vma(int maps, uint64_t addr, unsigned flags, struct vma *v)
 
 /* ---- as text ---- */
 
+/* The descriptor that is open already needs no other one, which the program might not be allowed to
+ * have. */
 struct reader {
     int fd;
-    size_t used, at;
+    bool opened; /* for this reader */
+    long err;    /* not all could be read */
+    uint64_t from;
+    size_t used, at; /* of the buffer */
 };
 
 /* One buffer for all readers: calls are serialised. */
@@ -89,6 +94,38 @@ static uint64_t parse_number(const char **p, unsigned base)
             return value;
         value = value * base + digit;
     }
+}
+
+static int reader_open(struct reader *r)
+{
+    *r = (struct reader){.fd = adopt_maps()};
+    if (r->fd < 0) {
+        r->fd = (int)raw_open("/proc/self/maps", O_RDONLY);
+        r->opened = true;
+    }
+    return r->fd < 0 ? r->fd : 0;
+}
+
+static void reader_close(struct reader *r)
+{
+    if (r->opened)
+        raw_close(r->fd);
+}
+
+/* Appends to the buffer. How many bytes: 0 at the end, or when not all could be read. */
+static size_t read_more(struct reader *r)
+{
+    long n = r->used < sizeof(text)
+                 ? raw_pread(r->fd, text + r->used, sizeof(text) - r->used, r->from)
+                 : -E2BIG; /* a line that does not fit */
+
+    if (n < 0)
+        r->err = n;
+    if (n <= 0)
+        return 0;
+    r->from += (uint64_t)n;
+    r->used += (size_t)n;
+    return (size_t)n;
 }
 
 /* "7f1c-7f2d rw-p 0000 00:01 1234   /name" */
@@ -124,7 +161,6 @@ static bool next_line(struct reader *r, struct vma *v)
 {
     for (;;) {
         char *line = text + r->at, *end = memchr(line, '\n', r->used - r->at);
-        long n;
 
         if (end) {
             *end = '\0';
@@ -135,52 +171,49 @@ static bool next_line(struct reader *r, struct vma *v)
         memmove(text, line, r->used - r->at);
         r->used -= r->at;
         r->at = 0;
-        if (r->used == sizeof(text))
+        if (!read_more(r))
             return false;
-        n = raw_read(r->fd, text + r->used, sizeof(text) - r->used);
-        if (n <= 0)
-            return false;
-        r->used += (size_t)n;
     }
 }
 
 static int find_in_text(uint64_t addr, struct vma *v)
 {
-    struct reader r = {.fd = (int)raw_open("/proc/self/maps", O_RDONLY)};
+    struct reader r;
+    int err = reader_open(&r);
     bool found = false;
 
-    if (r.fd < 0)
-        return r.fd;
+    if (err)
+        return err;
     while (!found && next_line(&r, v))
         found = v->end > addr;
-    raw_close(r.fd);
-    return found ? 0 : -ENOENT;
+    reader_close(&r);
+    return found ? 0 : r.err ? (int)r.err : -ENOENT;
 }
 
 static int each_file_in_text(int (*visit)(const struct vma *v, void *arg), void *arg)
 {
-    struct reader r = {.fd = (int)raw_open("/proc/self/maps", O_RDONLY)};
+    struct reader r;
     struct vma v;
-    int ret = 0;
+    int ret = reader_open(&r);
 
-    if (r.fd < 0)
-        return r.fd;
+    if (ret)
+        return ret;
     while (!ret && next_line(&r, &v))
         if (v.ino)
             ret = visit(&v, arg);
-    raw_close(r.fd);
-    return ret;
+    reader_close(&r);
+    return ret ? ret : (int)r.err;
 }
 
 /* ---- either ---- */
 
-/* Whether ret is the kernel's answer to a query. Notes if the kernel has no such query; -EBADF says
- * nothing about the kernel, only that the program has closed the descriptor. */
+/* Whether ret is an answer. Notes if the kernel has no such query; other errors say nothing about
+ * the kernel: the program may have closed the descriptor, or a sandbox forbids the call. */
 static bool kernel_answered(long ret)
 {
     if (ret == -ENOTTY || ret == -EINVAL)
         adopt.text_maps = true;
-    return !adopt.text_maps && ret != -EBADF;
+    return !ret || ret == -ENOENT;
 }
 
 /* Also where this process adopts nothing, or the program has closed the descriptor. */
@@ -236,18 +269,21 @@ static bool continues(const struct vma *v, uint64_t at, bool write)
 
 static int check_in_text(uint64_t at, uint64_t end, bool write)
 {
-    struct reader r = {.fd = (int)raw_open("/proc/self/maps", O_RDONLY)};
+    struct reader r;
     bool usable = true;
     struct vma v;
+    int err = reader_open(&r);
 
-    if (r.fd < 0)
-        return r.fd;
+    if (err)
+        return err;
     while (at < end && usable && next_line(&r, &v))
         if (v.end > at) {
             usable = continues(&v, at, write);
             at = v.end;
         }
-    raw_close(r.fd);
+    reader_close(&r);
+    if (usable && at < end && r.err)
+        return (int)r.err;
     return usable && at >= end ? 0 : -EFAULT;
 }
 
@@ -272,16 +308,16 @@ int vma_check(uint64_t addr, uint64_t length, bool write)
 
 unsigned vma_count(void)
 {
-    int fd = (int)raw_open("/proc/self/maps", O_RDONLY);
+    struct reader r;
     unsigned lines = 0;
-    long n;
+    size_t n;
 
-    if (fd < 0)
+    if (reader_open(&r))
         return 0;
-    while ((n = raw_read(fd, text, sizeof(text))) > 0)
-        for (long i = 0; i < n; i++)
+    for (; (n = read_more(&r)); r.used = 0)
+        for (size_t i = 0; i < n; i++)
             lines += text[i] == '\n';
-    raw_close(fd);
+    reader_close(&r);
     return lines;
 }
 

@@ -139,8 +139,32 @@ static void given_back_in_a_sandbox(void **state)
     }
 }
 
-/* A program that has as many descriptors as it may, and has closed the one by which the library
- * reads its mappings: the bytes stay where they are. */
+/* A program that has as many descriptors as it may. */
+static void given_back_without_descriptors(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB), *small = anonymous(64 * KIB);
+    uint64_t before = memfd_bytes();
+    struct rlimit limit, none;
+    struct adopt_lease l, m;
+
+    assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){0, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    adopt_release(&l);
+    assert_int_equal(acquire(&m, small, 64 * KIB), CTL_MR_STACK); /* it cannot list its threads */
+    adopt_release(&m);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (size_t at = 0; at < 256 * KIB; at++)
+        assert_int_equal(p[at], 1);
+    assert_true(is_plain(p));
+    assert_int_equal(memfd_bytes(), before);
+    unmap(p, 256 * KIB);
+    unmap(small, 64 * KIB);
+}
+
+/* The same where it has also closed the one by which the library reads its mappings: the bytes stay
+ * where they are. */
 static void given_back_unseen(void **state)
 {
     uint8_t *p = anonymous(256 * KIB);
@@ -220,6 +244,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(system_calls_are_not_cut_short),
         cmocka_unit_test(seen_from_outside),
         cmocka_unit_test(given_back_in_a_sandbox),
+        cmocka_unit_test(given_back_without_descriptors),
         cmocka_unit_test(given_back_unseen),
         cmocka_unit_test(raw_fork),
         cmocka_unit_test(direct_reads_survive_a_freeze),
