@@ -31,7 +31,8 @@ bool adopt_must_freeze(void)
 }
 
 /* The child's views show the old memfd's pages until the child writes to them. These pages must not
- * change any more, so the parent continues with a new memfd. */
+ * change any more, so the parent continues with a new memfd; if there cannot be one now, the next
+ * registration makes it. */
 void adopt_freeze(void)
 {
     if (!adopt_must_freeze())
@@ -40,8 +41,9 @@ void adopt_freeze(void)
         adopt_reopen();
     vma_each_file(freeze_mapping, NULL);
     interval_clear(&adopt.held);
-    if (adopt_new_memfd())
-        adopt.usable = CTL_MR_FAILED;
+    raw_close(adopt.memfd);
+    adopt.memfd = -1;
+    adopt_new_memfd();
 }
 
 void adopt_lease_freeze(struct adopt_lease *l)

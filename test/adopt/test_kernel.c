@@ -219,6 +219,29 @@ static void raw_fork(void **state)
     unmap(p, 256 * KIB);
 }
 
+/* A fork of a program with as many descriptors as it may have: its memory is plain again after the
+ * last lease, and later registrations adopt. */
+static void fork_without_descriptors(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB);
+    struct rlimit limit, none;
+    struct adopt_lease l;
+
+    assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){0, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    freeze(&l);
+    assert_true(is_view(p));
+    adopt_release(&l);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(is_plain(p));
+    assert_int_equal(p[5000], 1);
+    assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+    adopt_release(&l);
+    unmap(p, 256 * KIB);
+}
+
 /* The disk writes to pages that become private views: they stay where they are. */
 static void direct_reads_survive_a_freeze(void **state)
 {
@@ -247,6 +270,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(given_back_without_descriptors),
         cmocka_unit_test(given_back_unseen),
         cmocka_unit_test(raw_fork),
+        cmocka_unit_test(fork_without_descriptors),
         cmocka_unit_test(direct_reads_survive_a_freeze),
     };
 
