@@ -37,8 +37,7 @@ void adopt_freeze(void)
 {
     if (!adopt_must_freeze())
         return;
-    if (adopt.uffd < 0)
-        adopt_reopen();
+    adopt_reopen(); /* the memfd's number may be another file's by now */
     vma_each_file(freeze_mapping, NULL);
     interval_clear(&adopt.held);
     raw_close(adopt.memfd);

@@ -242,6 +242,31 @@ static void fork_without_descriptors(void **state)
     unmap(p, 256 * KIB);
 }
 
+/* The program has closed all descriptors before it forks, and the memfd's number is now that of a
+ * file of its own. */
+static void fork_with_a_lost_memfd(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB);
+    struct adopt_lease l;
+    int other, number;
+
+    assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+    number = adopt_memfd();
+    other = memfd_create("other", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(other, INT64_C(1) << 62), 0);
+    assert_int_equal(dup2(other, number), number);
+    freeze(&l);
+    for (size_t at = 0; at < 256 * KIB; at++)
+        assert_int_equal(p[at], 1);
+    assert_false(is_shared(p));
+    assert_int_equal(fcntl(number, F_GETFD), 0);
+    adopt_release(&l);
+    assert_true(is_plain(p));
+    close(other);
+    close(number);
+    unmap(p, 256 * KIB);
+}
+
 /* The disk writes to pages that become private views: they stay where they are. */
 static void direct_reads_survive_a_freeze(void **state)
 {
@@ -271,6 +296,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(given_back_unseen),
         cmocka_unit_test(raw_fork),
         cmocka_unit_test(fork_without_descriptors),
+        cmocka_unit_test(fork_with_a_lost_memfd),
         cmocka_unit_test(direct_reads_survive_a_freeze),
     };
 
