@@ -50,6 +50,7 @@ struct qp_object {
     LIST_HEAD(, membership) groups; /* multicast groups it is in */
     uint32_t group_count;
     LIST_HEAD(, qp_handle) handles; /* an XRC target's, besides its creator's: qp_open.h */
+    uint32_t owner_handles;         /* as many of these are its own session's */
     bool left;                      /* its creator has closed it, but handles remain */
     struct async_wait wait;         /* its creator's */
     _Atomic uint32_t nothing;       /* XRC target: the producer index of its queues */

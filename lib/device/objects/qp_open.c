@@ -161,6 +161,7 @@ int qp_handle_open(struct session *sn, struct ctl_call *call)
     h->xrcd = x;
     x->o.refs++;
     LIST_INSERT_HEAD(&q->handles, h, link);
+    q->owner_handles += sn == q->o.session;
     reply->handle = h->o.handle | CTL_QP_OPENED;
     reply->sq_sig_all = q->sq_sig_all;
     reply->caps = *qp_capabilities(q->dp.qp);
@@ -217,6 +218,16 @@ static void charge_new_owner(struct qp_object *q, struct qp_handle *h)
     invariant(!err);
 }
 
+static uint32_t count_handles(const struct qp_object *q, const struct session *sn)
+{
+    const struct qp_handle *h;
+    uint32_t n = 0;
+
+    LIST_FOREACH(h, &q->handles, link)
+    n += h->o.session == sn;
+    return n;
+}
+
 /* The workers' doorbells may find the queue pair by its old slot until they have passed a quiet
  * point: they then only look for work that it does not have. */
 static void hand_over(struct qp_object *q)
@@ -235,21 +246,15 @@ static void hand_over(struct qp_object *q)
     q->xrcd = h->xrcd;
     q->xrcd->o.refs++;
     charge_new_owner(q, h);
+    q->owner_handles = count_handles(q, m.to);
 }
 
 /* ---- closing ---- */
 
-/* Whether the session of the queue pair has a handle of it. */
-static bool owner_has_handle(const struct qp_object *q)
+/* Whether its session still has it. There may be tens of thousands of handles: no search. */
+static bool owner_has_it(const struct qp_object *q)
 {
-    const struct qp_handle *h;
-
-    if (!q->left)
-        return true;
-    LIST_FOREACH(h, &q->handles, link)
-    if (h->o.session == q->o.session)
-        return true;
-    return false;
+    return !q->left || q->owner_handles;
 }
 
 static void close_handle(struct qp_handle *h)
@@ -258,13 +263,14 @@ static void close_handle(struct qp_handle *h)
 
     async_forget(h->o.session, &h->wait);
     LIST_REMOVE(h, link);
+    q->owner_handles -= h->o.session == q->o.session;
     if (!h->spent) {
         db_slot_free(h->o.session, h->slot);
         uncharge(h);
     }
     h->xrcd->o.refs--;
     object_destroy(&h->o);
-    if (!LIST_EMPTY(&q->handles) && !owner_has_handle(q))
+    if (!LIST_EMPTY(&q->handles) && !owner_has_it(q))
         hand_over(q);
 }
 
@@ -281,7 +287,7 @@ uint64_t qp_handle_close(struct session *sn, uint32_t number)
     slab_gone = q->left ? 0 : slab_free(&sn->slabs, &q->segment);
     async_forget(sn, &q->wait);
     q->left = true;
-    if (!owner_has_handle(q))
+    if (!owner_has_it(q))
         hand_over(q);
     return slab_gone;
 }

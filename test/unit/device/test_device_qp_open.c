@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device_app.h"
@@ -322,6 +323,44 @@ static void test_creator_with_own_handle(void **state)
     assert_null(qp_object_of(rnic->device[0], target.qpn));
 }
 
+static uint64_t cpu_time(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+/* How long it takes to close many handles. own_last: the session that has the queue pair opened one
+ * after them, too. */
+static uint64_t time_of_closing(bool own_last)
+{
+    enum { MANY = 12000 };
+    static uint32_t handle[MANY];
+    uint64_t start;
+
+    for (unsigned i = 0; i < MANY; i++)
+        handle[i] = open_target(&opener, domain[1]);
+    if (own_last)
+        open_target(&maker, domain[0]);
+    start = cpu_time();
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(app_call_handle(&opener, CTL_DESTROY_QP, handle[i]), 0);
+    return cpu_time() - start;
+}
+
+/* A handle that is closed does not look at all others. */
+static void test_many_handles_end(void **state)
+{
+    uint64_t first, last;
+
+    open_target(&maker, domain[0]);
+    assert_int_equal(app_call_handle(&maker, CTL_DESTROY_QP, target.qpn), 0);
+    first = time_of_closing(false);
+    last = time_of_closing(true);
+    assert_in_range(first, 1, 4 * last);
+}
+
 /* ---- events ---- */
 
 /* The peer names a region that it may not write to. */
@@ -470,6 +509,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sessions_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_heir_does_not_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_creator_with_own_handle, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_handles_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_reach_all, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_of_many_handles, setup, teardown),
         cmocka_unit_test_setup_teardown(test_charges, setup, teardown),
