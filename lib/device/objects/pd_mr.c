@@ -374,10 +374,17 @@ static bool is_of_session(const struct mem_region *r, void *arg)
     return container_of(r, const struct mr, region)->o.session == arg;
 }
 
+/* Whether both may have the same domains (import.h). */
+static bool shares_domains(const struct session *a, const struct session *b)
+{
+    return (a->joined ? a->joined : a) == (b->joined ? b->joined : b);
+}
+
 /*
  * A session that ends takes its regions with it, also those to which windows of other sessions of
- * the same domain are bound (import.h). No new ones are bound to this region: its key is gone. Both
- * may be many, so windows of the session's other regions, which end soon, are unbound, too.
+ * the same domain are bound. No new ones are bound to this region: its key is gone. Both may be
+ * many, so windows of the session's other regions, which end soon, are unbound, too. Those of
+ * programs that have nothing to do with it are not looked at.
  */
 static void unbind_windows(struct mr *mr)
 {
@@ -386,9 +393,12 @@ static void unbind_windows(struct mr *mr)
 
     if (!region_has_windows(&mr->region))
         return;
-    TAILQ_FOREACH (s, &sn->rnic->sessions, link)
+    TAILQ_FOREACH (s, &sn->rnic->sessions, link) {
+        if (!shares_domains(s, sn))
+            continue;
         TAILQ_FOREACH (o, &s->objects[OBJ_MW], link)
             window_unbind_if(&container_of(o, struct mw, o)->window, is_of_session, sn);
+    }
 }
 
 void mr_free(struct object *o)

@@ -318,6 +318,26 @@ static void guest_leaves_windows_unbound(void **state)
     assert_null(window->parent);
 }
 
+/* Windows of other programs are left alone, also by the end of a session to whose regions windows
+ * are bound: a worker may be changing one of them, and the control thread would wait. */
+static void guest_leaves_windows_of_others(void **state)
+{
+    struct session *stranger = connect_session();
+    struct ctl_msg m = {0};
+    struct mem_region *window;
+
+    assert_int_equal(call(stranger, CTL_OPEN, &m), 0);
+    m = (struct ctl_msg){.alloc_mw = {.pd = alloc_pd(stranger), .type = 1}};
+    assert_int_equal(call(stranger, CTL_ALLOC_MW, &m), 0);
+    window = mr_lookup(&rnic->device[0]->mrs, m.alloc_mw.rkey);
+    atomic_fetch_or(&window->gate, UINT32_C(1) << 31); /* as while it is being bound */
+    alarm(20);
+    guest_leaves_windows_unbound(state);
+    alarm(0);
+    atomic_fetch_and(&window->gate, ~(UINT32_C(1) << 31));
+    session_close(stranger);
+}
+
 static void guest_leaves_nothing(void **state)
 {
     struct ctl_import i;
@@ -573,6 +593,7 @@ int main(void)
         T(region_is_unmapped_once),
         T(guest_leaves_nothing),
         T(guest_leaves_windows_unbound),
+        T(guest_leaves_windows_of_others),
         T(guest_leaves_many_windows_unbound),
         T(guests_of_guests),
         T(only_what_was_left),
