@@ -58,6 +58,8 @@ static void uncharge_until(struct qp_object *q, const struct qp_handle *end, siz
     struct quota_cost cost = cost_of_bytes(bytes);
     struct qp_handle *h;
 
+    if (!bytes)
+        return;
     LIST_FOREACH(h, &q->handles, link)
     {
         if (h == end)
@@ -74,6 +76,8 @@ int qp_handles_charge(struct qp_object *q, size_t bytes)
     struct quota_cost cost = cost_of_bytes(bytes);
     struct qp_handle *h;
 
+    if (!bytes) /* nearly always; and there may be tens of thousands */
+        return 0;
     LIST_FOREACH(h, &q->handles, link)
     {
         if (h->spent)

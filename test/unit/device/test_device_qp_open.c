@@ -361,6 +361,27 @@ static void test_many_handles_end(void **state)
     assert_in_range(first, 1, 4 * last);
 }
 
+static uint64_t time_of_modifying(void)
+{
+    uint64_t start = cpu_time();
+
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(modify_to(&maker, target.qpn, QPS_RESET), 0);
+    return cpu_time() - start;
+}
+
+/* A change that costs no memory is no handle's business. */
+static void test_many_handles_of_a_modified_one(void **state)
+{
+    uint64_t none;
+
+    time_of_modifying();
+    none = time_of_modifying();
+    for (unsigned i = 0; i < 12000; i++)
+        open_target(&opener, domain[1]);
+    assert_in_range(time_of_modifying(), 1, 30 * none);
+}
+
 /* ---- events ---- */
 
 /* The peer names a region that it may not write to. */
@@ -510,6 +531,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_heir_does_not_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_creator_with_own_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_handles_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_handles_of_a_modified_one, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_reach_all, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_of_many_handles, setup, teardown),
         cmocka_unit_test_setup_teardown(test_charges, setup, teardown),
