@@ -95,6 +95,7 @@ struct session *session_create(struct rnic *r, const struct ucred *peer)
     sn->peer = *peer;
     sn->socket = -1;
     sn->async_fd = -1;
+    sn->resize.fd = -1;
     TAILQ_INIT(&sn->late_events);
     sn->shown.fd = -1;
     for (unsigned i = 0; i < OBJ_KINDS; i++)
@@ -163,6 +164,7 @@ bool session_close_some(struct session *sn)
     if (free_some_objects(sn, &s))
         return true;
     mrs_end_freeze(sn);
+    srq_end_resize(sn);
     show_cancel(sn);
     shown_end(sn);
     watch_end(sn);

@@ -25,6 +25,14 @@ struct mr_reach {
     int err;                /* out, without a mapping: why the region cannot be copied either */
 };
 
+/* A shared receive queue that goes over to another ring: srq.c. */
+struct srq_resize {
+    struct srq_object *srq;
+    struct ctl_create_srq layout;
+    struct segment fresh;
+    int fd; /* of its slab, for the reply, if that is new; else -1 */
+};
+
 struct session {
     TAILQ_ENTRY(session) link;
     struct rnic *rnic;
@@ -84,6 +92,7 @@ struct session {
     bool ending;              /* its objects are being freed */
     bool reachable;           /* the kernel lets the daemon copy to and from the space */
     struct mr_reach reach;    /* of the errand for a region */
+    struct srq_resize resize; /* of the errand for a shared receive queue */
     LIST_HEAD(, mr) hot_mrs;  /* not yet reported to the application */
     struct {
         bool on;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "control/raised.h"
 #include "control/session_state.h"
@@ -148,29 +149,61 @@ static void move_wqes(void *arg, uint32_t first, uint32_t end)
     atomic_store(&shared->prod, end);
 }
 
+/* An errand: the copy may be of megabytes, in pages that have to be made first. */
+static void run_move(struct session *sn)
+{
+    struct srq_resize *r = &sn->resize;
+    struct work_queue wq = ring_of(&r->fresh, &r->layout);
+    struct move_call m = {
+        .from = &r->srq->layout, .to = &r->layout, .old = &r->srq->segment, .fresh = &r->fresh};
+
+    srq_move(r->srq->srq, &wq, &((struct srq_shared *)r->fresh.base)->taken, move_wqes, &m);
+}
+
+static int begin_resize(struct srq_object *s, uint32_t max_wr, struct ctl_call *call)
+{
+    struct session *sn = s->o.session;
+    struct srq_resize *r = &sn->resize;
+    int err;
+
+    *r = (struct srq_resize){.srq = s, .layout = s->layout, .fd = -1};
+    err = plan_ring(&r->layout, max_wr, s->layout.max_sge);
+    if (!err && r->layout.size < srq_waiting(s->srq))
+        err = -EINVAL;
+    if (!err)
+        err = object_segment(sn, call, r->layout.segment_bytes, &r->fresh, &r->layout.place);
+    if (!err && call->out_fds)
+        r->fd = call->out_fd[--call->out_fds]; /* of the reply, and of none before */
+    return err;
+}
+
 /* *slab_gone: the slab that was freed with the old segment, or 0. */
 static int resize_srq(struct srq_object *s, uint32_t max_wr, struct ctl_call *call,
                       uint64_t *slab_gone)
 {
     struct session *sn = s->o.session;
-    struct ctl_create_srq layout = s->layout;
-    struct segment fresh, old = s->segment;
-    struct move_call m = {.from = &s->layout, .to = &layout, .old = &old, .fresh = &fresh};
-    struct work_queue wq;
-    int err = plan_ring(&layout, max_wr, s->layout.max_sge);
+    struct srq_resize *r = &sn->resize;
+    struct segment old = s->segment;
+    int err = sn->away.state == AWAY_NOT ? begin_resize(s, max_wr, call) : 0;
 
-    if (!err && layout.size < srq_waiting(s->srq))
-        err = -EINVAL;
     if (!err)
-        err = object_segment(sn, call, layout.segment_bytes, &fresh, &layout.place);
+        err = session_errand(sn, run_move);
     if (err)
         return err;
-    wq = ring_of(&fresh, &layout);
-    srq_move(s->srq, &wq, &((struct srq_shared *)fresh.base)->taken, move_wqes, &m);
-    s->segment = fresh;
-    s->layout = layout;
+    s->segment = r->fresh;
+    s->layout = r->layout;
+    if (r->fd >= 0)
+        call->out_fd[call->out_fds++] = r->fd;
+    r->fd = -1;
     *slab_gone = slab_free(&sn->slabs, &old); /* engines take WQEs from the new one by now */
     return 0;
+}
+
+void srq_end_resize(struct session *sn)
+{
+    if (sn->resize.fd >= 0)
+        close(sn->resize.fd);
+    sn->resize.fd = -1;
 }
 
 /* The limit that is armed afterwards must be one that the queue can be above. */
@@ -190,7 +223,7 @@ int srq_object_modify(struct session *sn, struct ctl_call *call)
 
     if (!s || (rq->mask & ~(uint32_t)(CTL_SRQ_MAX_WR | CTL_SRQ_LIMIT)))
         return -EINVAL;
-    if (!has_valid_limit(s, rq))
+    if (sn->away.state == AWAY_NOT && !has_valid_limit(s, rq))
         return -EINVAL;
     if (rq->mask & CTL_SRQ_MAX_WR)
         err = resize_srq(s, rq->max_wr, call, &slab_gone);

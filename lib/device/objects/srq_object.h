@@ -28,6 +28,8 @@ int srq_object_create(struct session *sn, struct ctl_call *call);
 int srq_object_modify(struct session *sn, struct ctl_call *call);
 int srq_object_query(struct session *sn, struct ctl_call *call);
 int srq_object_destroy(struct session *sn, struct ctl_call *call);
+/* The session ends before a resize was answered. */
+void srq_end_resize(struct session *sn);
 bool srq_free_some(struct session *sn, const struct slice *s);
 
 #endif

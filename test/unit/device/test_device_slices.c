@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "control/errand.h"
 #include "device_app.h"
 #include "device_kit.h"
 #include "device_private.h"
+#include "objects/srq_object.h"
 #include "show/show_write.h"
 #include "trace.h"
 
@@ -172,9 +175,64 @@ static void test_end(void **state)
     rnic_destroy(r);
 }
 
+static struct app app;
+
+/* ---- a shared receive queue that is resized ---- */
+
+static int resize(struct app_srq *srq, struct ctl_msg *m, struct ctl_call *k, bool again)
+{
+    *m = (struct ctl_msg){
+        .modify_srq = {.handle = srq->layout.handle, .mask = CTL_SRQ_MAX_WR, .max_wr = 8192}};
+    *k = (struct ctl_call){.again = again};
+    return kit_call(app.session, CTL_MODIFY_SRQ, m, k, true);
+}
+
+static void wait_for_errand(void)
+{
+    while (session_busy(app.session))
+        event_loop_step(loop, 100);
+}
+
+/* The control thread copies no WQEs: there may be megabytes of them. */
+static void test_srq_resize(void **state)
+{
+    struct rnic *r = kit_rnic(loop, NULL);
+    struct app_srq srq;
+    struct srq_object *s;
+    struct ctl_call k;
+    struct ctl_msg m;
+    void *ring;
+    int fd, err;
+
+    app_open(&app, r);
+    assert_int_equal(app_srq(&app, &srq, 16, 0, NULL), 0);
+    app_srq_recv(&srq, 77, 0, 8);
+    s = srq_object_get(app.session, srq.layout.handle);
+    r->errands = errands_create(loop, &err);
+    assert_int_equal(resize(&srq, &m, &k, false), -EINPROGRESS);
+    assert_int_equal(k.out_fds, 0);
+    wait_for_errand();
+    assert_int_equal(resize(&srq, &m, &k, true), 0);
+    assert_int_equal(k.out_fds, 1);
+    assert_int_equal(k.reply.create_srq.size, 8192);
+    assert_int_equal(s->layout.size, 8192);
+    assert_int_equal(srq_waiting(s->srq), 1);
+    ring = (uint8_t *)s->segment.base + s->layout.ring_off;
+    assert_int_equal(((struct rqe *)ring)->wr_id, 77);
+    close(k.out_fd[0]);
+    /* The session ends before the answer, in which a descriptor would have been. */
+    assert_int_equal(app_srq(&app, &srq, 16, 0, NULL), 0);
+    assert_int_equal(resize(&srq, &m, &k, false), -EINPROGRESS);
+    wait_for_errand();
+    fd = app.session->resize.fd;
+    assert_int_equal(fcntl(fd, F_GETFD) >= 0, 1);
+    app_close(&app);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    rnic_destroy(r);
+}
+
 /* ---- events that an application does not read ---- */
 
-static struct app app;
 static int channel_fd; /* the application's end */
 
 static struct channel *make_channel(uint32_t *handle)
@@ -571,6 +629,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_when_idle, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_srq_resize, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread_events, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show_slices, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show, setup, teardown),
