@@ -214,14 +214,19 @@ static int move_windows_out(uint64_t *start, uint64_t end, const struct vma *v, 
     return (int)err;
 }
 
+/* Locked memory is unlocked in the meantime: a process may not lock much, and where all new memory
+ * is locked (mlockall) the room needs as much as what it replaces. */
 int adopt_move_out(uint64_t *start, uint64_t end, const struct vma *v, bool punch)
 {
     bool locked = *start < end && is_locked(*start);
     uint64_t from = *start;
-    int err = move_windows_out(start, end, v, punch);
+    int err;
 
-    if (locked && *start > from)
-        RAW(mlock, from, *start - from, 0, 0, 0, 0);
+    if (locked)
+        RAW(munlock, from, end - from, 0, 0, 0, 0);
+    err = move_windows_out(start, end, v, punch);
+    if (locked)
+        RAW(mlock, from, end - from, 0, 0, 0, 0);
     return err;
 }
 

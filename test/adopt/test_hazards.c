@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Hazards while pages move: signals, futexes, direct I/O, forks, closed descriptors. */
+#include <linux/capability.h>
 #include <linux/futex.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -502,6 +503,42 @@ static void without_privileges(void **state)
     close(device);
 }
 
+/* A process without privileges that locks all of its memory, more than half of what it may lock. It
+ * gets a region back although there is little room for locked memory beside it. */
+static void lock_and_give_back(void *arg)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct caps[2];
+    const struct adopt_config config = {0};
+    struct rlimit limit = {1024 * KIB, 1024 * KIB};
+    struct adopt_lease l;
+    uint8_t *p;
+
+    if (adopt_init(&config) != CTL_MR_ADOPTED || syscall(SYS_capget, &header, caps))
+        _exit(1);
+    p = anonymous(64 * KIB);
+    acquire(&l, p, 64 * KIB);
+    adopt_release(&l);
+    caps[0].effective &= ~(1u << CAP_IPC_LOCK);
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) || syscall(SYS_capset, &header, caps) ||
+        mlockall(MCL_FUTURE))
+        _exit(2);
+    p = mmap(NULL, 896 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        _exit(3);
+    p[5000] = 7;
+    if (acquire(&l, p, 896 * KIB) != CTL_MR_ADOPTED)
+        _exit(4);
+    adopt_release(&l);
+    if (p[5000] != 7 || !is_plain(p) || adopt_locked_kb() < 896)
+        _exit(5);
+}
+
+static void locked_as_much_as_it_may(void **state)
+{
+    run_child(lock_and_give_back, NULL);
+}
+
 static int close_all(void **state)
 {
     adopt_close();
@@ -522,6 +559,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(children_adopt_too),
         cmocka_unit_test(pages_of_a_child),
         cmocka_unit_test(files_are_limited),
+        cmocka_unit_test(locked_as_much_as_it_may),
         cmocka_unit_test(without_privileges),
         cmocka_unit_test(descriptors_are_closed),
     };
