@@ -148,7 +148,8 @@ static long room_need(struct room *r, const struct window *w, uint64_t end)
     return room_open(r, end - w->start, w->start) ? room_open(r, w->len, w->start) : 0;
 }
 
-static long move_window_out(struct window *w, struct room *r, bool in_memfd)
+/* v: the mapping, at whose place another thread may have made another one by now. */
+static long move_window_out(struct window *w, struct room *r, const struct vma *v)
 {
     long err = uffd_watch(w->start, w->len, UFFDIO_REGISTER_MODE_WP);
 
@@ -158,9 +159,11 @@ static long move_window_out(struct window *w, struct room *r, bool in_memfd)
     if (!err && w->until && raw_now() >= w->until)
         err = -EAGAIN;
     if (!err)
-        err = copy_window(r->start, w, in_memfd);
+        err = copy_window(r->start, w, adopt_is_ours(v));
     if (!err && w->prot != (PROT_READ | PROT_WRITE))
         err = RAW(mprotect, r->start, w->len, w->prot, 0, 0, 0);
+    if (!err && !vma_is_still(v, w->start, w->start + w->len))
+        err = -ENOENT;
     if (!err) {
         err = RAW(mremap, r->start, w->len, w->len, MREMAP_MAYMOVE | MREMAP_FIXED, w->start, 0);
         err = err == (long)w->start ? 0 : err;
@@ -200,7 +203,7 @@ static int move_windows_out(uint64_t *start, uint64_t end, const struct vma *v, 
             break;
         numa_policy_begin(&policy, w.start);
         signals = window_block_signals();
-        err = move_window_out(&w, &room, adopt_is_ours(v));
+        err = move_window_out(&w, &room, v);
         window_restore_signals(signals);
         numa_policy_end(&policy);
         window_resume_copying(w.until);

@@ -39,7 +39,8 @@ static int give_back_mapping(const struct vma *v, void *arg)
     if (g->how == GIVE_VIEW || adopt_move_out(&start, end, v, alone)) {
         g->kept = adopt.made_views = adopt.has_views = true;
         /* What is anonymous already may have been written to since. */
-        adopt_make_view(start, end, v);
+        if (vma_is_still(v, start, end))
+            adopt_make_view(start, end, v);
         adopt_punch(from, v->offset + (start - v->start) - from);
     }
     return 0;

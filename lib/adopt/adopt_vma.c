@@ -243,6 +243,16 @@ int vma_find(uint64_t addr, struct vma *v)
     return find_in_text(addr, v);
 }
 
+bool vma_is_still(const struct vma *v, uint64_t start, uint64_t end)
+{
+    struct vma now;
+
+    if (adopt.text_maps || !kernel_answered(query_vma(adopt.maps, start, 0, &now)))
+        return true;
+    return now.start <= start && now.end >= end && now.ino == v->ino && now.shared == v->shared &&
+           now.offset - now.start == v->offset - v->start;
+}
+
 int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
 {
     struct vma v = {0};

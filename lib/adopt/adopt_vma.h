@@ -17,6 +17,10 @@ struct vma {
 /* The mapping that contains addr, or else the next one: 0, -ENOENT, or another negative errno. */
 int vma_find(uint64_t addr, struct vma *v);
 
+/* Whether [start, end) of v still is mapped as it was. True also where the kernel is not asked, as
+ * an answer would be a text of all mappings. */
+bool vma_is_still(const struct vma *v, uint64_t start, uint64_t end);
+
 /* Calls visit for every mapping of a file until it returns a value other than 0. visit may change
  * mappings. */
 int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg);

@@ -678,6 +678,48 @@ static void given_back_by_half(void **state)
     unmap(p, len);
 }
 
+static uint8_t *moved_to;
+
+/* Between two windows, as another thread does. */
+static int64_t stop_and_map_again(void)
+{
+    if (!stops++) {
+        munmap(moved_to, 512 * KIB);
+        assert_ptr_equal(mmap(moved_to, 512 * KIB, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                         moved_to);
+        memset(moved_to, 9, 512 * KIB);
+    }
+    return INT64_C(1) << 40;
+}
+
+/* The program frees memory that is being given back, and maps other memory there. */
+static void mapped_again_later(void **state)
+{
+    const size_t len = 768 * KIB;
+    uint8_t *p = anonymous(len);
+    struct adopt_lease copied, l;
+
+    if (adopt.text_maps) { /* nothing is asked */
+        munmap(p, len);
+        return;
+    }
+    assert_int_equal(acquire(&l, p, len), CTL_MR_ADOPTED);
+    adopt_note_copied(&copied, (uintptr_t)p, len);
+    moved_to = p + len - 512 * KIB;
+    stops = goes = 0;
+    adopt.config.stop = stop_and_map_again;
+    adopt.config.go = go;
+    adopt_release(&l);
+    adopt.config.stop = NULL;
+    for (size_t i = 0; i < 512 * KIB; i++)
+        assert_int_equal(moved_to[i], 9);
+    for (size_t i = 0; i < 256 * KIB; i++)
+        assert_int_equal(p[i], 1);
+    adopt_release(&copied);
+    unmap(p, len);
+}
+
 static uint64_t left[8];
 
 static int64_t stop_and_measure(void)
@@ -737,6 +779,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_daemon_stands_still),
         cmocka_unit_test(given_back_step_by_step),
         cmocka_unit_test(given_back_by_half),
+        cmocka_unit_test(mapped_again_later),
     };
 
     if (!kit_can_adopt(argc))
