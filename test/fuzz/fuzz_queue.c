@@ -78,14 +78,15 @@ static void ring_init(struct ring *r, struct input *in, bool send)
                                .cons = cons};
 }
 
-static void check_sges(const struct sge *sge, uint32_t n, uint32_t max)
+/* The sum of their lengths. */
+static uint64_t check_sges(const struct sge *sge, uint32_t n, uint32_t max)
 {
     uint64_t total = 0;
 
     REQUIRE(n <= max);
     for (uint32_t i = 0; i < n; i++)
         total += sge[i].length;
-    REQUIRE(total <= UINT64_C(1) << 31);
+    return total;
 }
 
 static void check_send(struct work_queue *q, uint64_t wr_id)
@@ -103,7 +104,7 @@ static void check_send(struct work_queue *q, uint64_t wr_id)
         REQUIRE(!here || (sqe_has_free_words(w->h.opcode) && w->h.num_sge == 1));
         REQUIRE(is_inline ? !w->h.num_sge : !w->h.inline_len);
         REQUIRE(w->h.inline_len <= q->max_inline);
-        check_sges(w->sge, w->h.num_sge, q->max_sge);
+        REQUIRE(check_sges(w->sge, w->h.num_sge, q->max_sge) <= UINT64_C(1) << 31);
     }
     free(w);
 }
@@ -116,8 +117,11 @@ static void check_recv(struct work_queue *q, uint64_t wr_id)
     REQUIRE(w);
     err = recv_queue_take(q, w);
     REQUIRE(w->h.wr_id == wr_id && (!err || err == -EINVAL));
-    if (!err)
-        check_sges(w->sge, w->h.num_sge, q->max_sge);
+    if (!err) {
+        uint64_t total = check_sges(w->sge, w->h.num_sge, q->max_sge);
+
+        REQUIRE(recv_wqe_room(w) == (total < UINT32_MAX ? total : UINT32_MAX));
+    }
     free(w);
 }
 
@@ -275,8 +279,11 @@ static void try_peeks(struct input *in, bool send)
             check_gathered(&r.q, at.at);
             check_answered(&r.q, at.at);
         } else {
+            const struct sge *sge = (const void *)((const struct rqe *)at.at + 1);
+
+            /* Of any length: messages have a limit, the room for one has none. */
             if (recv_wqe_peek(&r.q, r.q.cons, &buffer))
-                REQUIRE(buffer.length <= UINT32_C(1) << 31);
+                REQUIRE(buffer.length == sge->length && buffer.lkey == sge->lkey);
             if (r.q.max_sge && recv_wqe_peek_id(&r.q, r.q.cons, &buffer.wr_id))
                 check_counted(&r.q, buffer.wr_id);
         }
