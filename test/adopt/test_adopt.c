@@ -637,6 +637,17 @@ static void the_daemon_stands_still(void **state)
     unmap(p, 64 * KIB);
 }
 
+/* Releases a lease on pages that the daemon copies, too; it is asked to stand still for each part.
+ */
+static void release_beside_copies(struct adopt_lease *l, int64_t (*stands_still)(void))
+{
+    stops = goes = 0;
+    adopt.config.stop = stands_still;
+    adopt.config.go = go;
+    adopt_release(l);
+    adopt.config.stop = NULL;
+}
+
 static uint8_t *copied_to;
 
 /* Stands still once; then the daemon copies something, and refuses. */
@@ -661,11 +672,7 @@ static void given_back_by_half(void **state)
     adopt_note_copied(&copied, (uintptr_t)p, len);
     copied_to = p;
     p[1] = p[len - 1] = 8;
-    stops = goes = 0;
-    adopt.config.stop = stop_once;
-    adopt.config.go = go;
-    adopt_release(&l);
-    adopt.config.stop = NULL;
+    release_beside_copies(&l, stop_once);
     assert_int_equal(stops, 2);
     assert_int_equal(goes, 1);
     assert_int_equal(p[0], 7);
@@ -707,11 +714,7 @@ static void mapped_again_later(void **state)
     assert_int_equal(acquire(&l, p, len), CTL_MR_ADOPTED);
     adopt_note_copied(&copied, (uintptr_t)p, len);
     moved_to = p + len - 512 * KIB;
-    stops = goes = 0;
-    adopt.config.stop = stop_and_map_again;
-    adopt.config.go = go;
-    adopt_release(&l);
-    adopt.config.stop = NULL;
+    release_beside_copies(&l, stop_and_map_again);
     for (size_t i = 0; i < 512 * KIB; i++)
         assert_int_equal(moved_to[i], 9);
     for (size_t i = 0; i < 256 * KIB; i++)
@@ -738,11 +741,7 @@ static void given_back_step_by_step(void **state)
 
     assert_int_equal(acquire(&l, first, len), CTL_MR_ADOPTED);
     adopt_note_copied(&copied, (uintptr_t)first, len);
-    stops = goes = 0;
-    adopt.config.stop = stop_and_measure;
-    adopt.config.go = go;
-    adopt_release(&l);
-    adopt.config.stop = NULL;
+    release_beside_copies(&l, stop_and_measure);
     assert_int_equal(stops, 8);
     for (unsigned i = 0; i < 8; i++)
         assert_int_equal(left[i], (8 - i) * step);
