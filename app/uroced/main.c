@@ -34,9 +34,9 @@ struct daemon {
     struct metrics_served metrics;
     struct kernel_follow *follow[CONFIG_PORTS_MAX];
     int signal_fd, uffd_device;
-    pthread_t worker[WORKERS_MAX], waker, watch_thread;
+    pthread_t worker[WORKERS_MAX], watch_thread;
     unsigned workers_running;
-    bool waker_running, watch_running;
+    bool watch_running;
     bool wrong_usage; /* of the environment, which only its start tells */
     struct watch *watch;
     struct late_report late_copies, late_errands; /* of two threads */
@@ -250,7 +250,6 @@ static int start_watch(struct daemon *d)
 
 static int start_threads(struct daemon *d)
 {
-    struct waker *waker = rnic_waker(d->rnic);
     char name[32];
     int err = start_watch(d);
 
@@ -264,10 +263,6 @@ static int start_threads(struct daemon *d)
         worker_wait_running(rnic_worker(d->rnic, i));
         d->workers_running++;
     }
-    if (!waker)
-        return 0;
-    err = d->env->thread_start(&d->waker, "uroce-waker", waker_run, waker);
-    d->waker_running = !err;
     return err;
 }
 
@@ -406,10 +401,6 @@ static void stop_daemon(struct daemon *d)
         server_close(d->server);
     if (d->server && d->config.idle_exit)
         last_incidents_keep(d->rnic, d->config.socket);
-    if (d->waker_running) {
-        waker_stop(rnic_waker(d->rnic));
-        pthread_join(d->waker, NULL);
-    }
     for (unsigned i = 0; i < d->workers_running; i++) {
         worker_stop(rnic_worker(d->rnic, i));
         worker_join(rnic_worker(d->rnic, i), d->worker[i]);

@@ -29,7 +29,6 @@
 #include "pktio.h"
 #include "poll_policy.h"
 #include "slow_path.h"
-#include "waker.h"
 
 #define WORKERS_MAX      CQ_MAX_LANES
 #define WORKER_PORTS_MAX 16
@@ -49,7 +48,6 @@ struct worker_port {
     struct port_inject *inject; /**< NULL: it has never had a rule */
     struct port_judge *judge;   /**< NULL: it has never had a rule for work requests */
     struct mr_table *mrs;       /**< the port's regions, for worker_guard_memory(); or NULL */
-    struct waker_source source; /**< fd -1: nothing to watch */
     bool must_poll;             /**< frames arrive without a wakeup */
     bool tx_full;               /**< packets wait, and the port lends no frames */
     uint8_t lend;               /**< frames to borrow for the next burst */
@@ -66,7 +64,6 @@ struct worker_group {
     struct dp_cq *_Atomic late;       /**< completion queues with unsent events: dp_cq_take_late */
     struct dp_events *_Atomic events; /**< asynchronous ones: dp_events_take_list */
     int notify_fd;                    /**< eventfd that wakes the control thread; -1: none */
-    struct waker *waker;              /**< NULL: no port can wake a worker */
     _Atomic uint32_t watch_asleep;    /**< futex word of the watch (watch.h) */
     _Atomic uint32_t faults;          /**< times that mapped memory has failed */
     struct worker *worker[WORKERS_MAX];
@@ -146,8 +143,8 @@ void worker_group_fini(struct worker_group *g);
  * @param io  The port; borrowed until the worker is destroyed.
  * @param queue  The port's queue that the worker serves.
  * @param first  The part of the port that was added before all others; NULL: this one is.
- * @return  The part; NULL: the worker has WORKER_PORTS_MAX ports, or the waker cannot watch the
- *     queue's descriptor.
+ * @return  The part; NULL: the worker has WORKER_PORTS_MAX ports, or cannot sleep on the queue's
+ *     descriptor.
  */
 struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue,
                                     struct worker_port *first);

@@ -41,11 +41,6 @@ void worker_destroy(struct worker *w)
     free(w);
 }
 
-static void kick_worker(void *arg)
-{
-    worker_kick(arg);
-}
-
 struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue,
                                     struct worker_port *first)
 {
@@ -59,15 +54,11 @@ struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned
                               .queue = queue,
                               .first = first ? first : p,
                               .lend = TX_LEND_MIN,
-                              .source = {.fd = -1, .kick = kick_worker, .arg = w},
                               .must_poll = fd == PKTIO_WAKE_POLL};
     if (io->ops->must_poll)
         p->must_poll |= io->ops->must_poll(io, queue);
-    if (fd >= 0) {
-        p->source.fd = fd;
-        if (!w->group->waker || waker_add(w->group->waker, &p->source))
-            return NULL;
-    }
+    if (fd >= 0 && worker_wake_watch(w, fd))
+        return NULL;
     w->ports++;
     return p;
 }

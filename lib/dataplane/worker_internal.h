@@ -12,7 +12,7 @@
 
 #define EVENT_CQS_MAX 64
 #define DOORBELLS_MAX 64
-#define WAKES_MAX     32 /* eventfds that one look takes notice of; others have their turn later */
+#define WAKES_MAX     32 /* wake-ups that one look takes notice of; others have their turn later */
 #define TX_LEND_MIN   4u /* frames borrowed for a burst, at least */
 
 enum worker_state { WORKER_POLLING, WORKER_ASLEEP, WORKER_CONTENDED };
@@ -40,8 +40,8 @@ struct worker_pages {
 struct worker {
     unsigned index;
     struct worker_group *group;
-    int sleep_fd;           /* epoll set of all eventfds that wake it */
-    int kick_fd;            /* one of them, for wakers other than applications */
+    int sleep_fd;           /* epoll set of all descriptors that wake it */
+    int kick_fd;            /* an eventfd in it, for wakers other than applications and ports */
     int timer_fd;           /* in the set, too */
     ns_t timer_at;          /* when it ends a sleep, unless that time is over */
     _Atomic uint32_t armed; /* as doorbells.worker_armed, for wakers other than applications */
@@ -57,7 +57,7 @@ struct worker {
     bool look_at_all;          /* the next pass looks at all hot ones */
     ns_t looked;               /* when it last looked at all cold ones */
     ns_t asked;                /* when it last asked whose eventfds were written */
-    int woken_fd[WAKES_MAX];   /* eventfds that were */
+    int woken_fd[WAKES_MAX];   /* descriptors that have woken it */
     unsigned woken;            /* how many, and not yet looked at */
     struct worker_ctx **by_fd; /* whose they are; NULL: no context's */
     unsigned fd_room;
@@ -146,8 +146,12 @@ void worker_wake_close(struct worker *w);
  * a negative errno. Control thread. */
 int worker_wake_add(struct worker *w, int *fd);
 void worker_wake_remove(struct worker *w, int fd);
-/* Sleeps until an eventfd is written that was not since the last sleep, at most `limit` from now.
- * False: the time is over, or a timer from an earlier sleep has ended this one. */
+/* While the descriptor is readable, which is a port's, the worker does not sleep. 0 or a negative
+ * errno. Control thread. */
+int worker_wake_watch(struct worker *w, int fd);
+/* Sleeps until an eventfd is written that was not since the last sleep, or a port has frames, at
+ * most `limit` from now. False: the time is over, or a timer from an earlier sleep has ended this
+ * one. */
 bool worker_sleep(struct worker *w, ns_t now, ns_t limit);
 /* The same without a sleep. */
 bool worker_was_woken(struct worker *w);

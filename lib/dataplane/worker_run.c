@@ -150,8 +150,6 @@ static bool arm_ports(struct worker *w)
                 return false;
             w->sleep_short = true;
         }
-        if (p->source.fd >= 0)
-            waker_arm(w->group->waker, &p->source);
     }
     return true;
 }

@@ -4,8 +4,11 @@
  *
  * Each application wakes a worker by an eventfd of its own, and the worker sleeps in epoll_wait for
  * all of them. What an application does to its eventfd concerns its own wake-ups alone, and it has
- * nothing to do with what the worker sleeps on (doc/decisions/0017-eventfd-per-application.md). The
- * set is edge-triggered: each write wakes, and none has to be read.
+ * nothing to do with what the worker sleeps on (doc/decisions/0017-eventfd-per-application.md).
+ * They are edge-triggered: each write wakes, and none has to be read.
+ *
+ * The ports' descriptors are in the same set, level-triggered: a frame that came after the last
+ * look, or is not for the driver to see yet, ends the sleep that follows.
  *
  * A timer ends a sleep that is to be short. It stays armed when something else has ended the sleep,
  * and serves the next ones: a worker that sleeps and is woken for each message would otherwise
@@ -82,6 +85,13 @@ void worker_wake_remove(struct worker *w, int fd)
 {
     epoll_ctl(w->sleep_fd, EPOLL_CTL_DEL, fd, NULL);
     close(fd);
+}
+
+int worker_wake_watch(struct worker *w, int fd)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+    return epoll_ctl(w->sleep_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
 int worker_wake_open(struct worker *w)

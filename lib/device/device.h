@@ -285,13 +285,6 @@ unsigned rnic_workers(const struct rnic *r);
  */
 struct worker *rnic_worker(struct rnic *r, unsigned index);
 /**
- * What watches the ports' wake descriptors, for the waker's thread.
- *
- * @param r  The devices.
- * @return  The waker; NULL: no port has such a descriptor.
- */
-struct waker *rnic_waker(struct rnic *r);
-/**
  * The group of all workers, for the watch. Control thread.
  *
  * @param r  The devices.

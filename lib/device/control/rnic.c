@@ -73,8 +73,6 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
     if (r->errands && config->on_late)
         errands_on_late(r->errands, report_late, r);
     if (!*err)
-        r->group.waker = waker_create(err);
-    if (!*err)
         *err = create_workers(r);
     if (!*err)
         *err = cpu_count_open(r);
@@ -136,8 +134,6 @@ void rnic_destroy(struct rnic *r)
     worker_group_fini(&r->group);
     for (unsigned i = 0; i < r->workers; i++)
         worker_destroy(r->worker[i]);
-    if (r->group.waker)
-        waker_destroy(r->group.waker);
     if (r->config.loop)
         event_loop_remove(r->config.loop, &r->notify);
     close_fd(r->notify.fd);
@@ -157,15 +153,6 @@ struct worker *rnic_worker(struct rnic *r, unsigned index)
 struct worker_group *rnic_group(struct rnic *r)
 {
     return &r->group;
-}
-
-struct waker *rnic_waker(struct rnic *r)
-{
-    for (unsigned i = 0; i < r->devices; i++)
-        for (unsigned k = 0; k < r->device[i]->parts; k++)
-            if (r->device[i]->port[k]->source.fd >= 0)
-                return r->group.waker;
-    return NULL;
 }
 
 /* One for each kind's numbers or handles; and of address handles, which have both, keys and

@@ -67,9 +67,6 @@ static void start_threads(struct dataplane *d)
         require(!env_posix.thread_start(&d->worker[i], "test-worker", worker_run, w));
         worker_wait_running(w);
     }
-    d->waits = rnic_waker(d->rnic);
-    if (d->waits)
-        require(!env_posix.thread_start(&d->waker, "test-waker", waker_run, rnic_waker(d->rnic)));
 }
 
 void dataplane_open_context(struct dataplane *d, unsigned side)
@@ -137,10 +134,6 @@ void dataplane_stop(struct dataplane *d)
     for (unsigned i = 0; i < 2; i++)
         if (d->session[i])
             session_close(d->session[i]);
-    if (d->waits) {
-        waker_stop(rnic_waker(d->rnic));
-        pthread_join(d->waker, NULL);
-    }
     for (unsigned i = 0; i < rnic_workers(d->rnic); i++) {
         worker_stop(rnic_worker(d->rnic, i));
         pthread_join(d->worker[i], NULL);

@@ -25,8 +25,7 @@ struct dataplane {
     struct pktio *end[2];
     /* Makes a device's port of a cable end. Set before the start; NULL: the end itself. */
     struct pktio *(*wrap)(struct pktio *end);
-    pthread_t worker[WORKERS_MAX], waker;
-    bool waits;                 /* a watcher of the ports exists */
+    pthread_t worker[WORKERS_MAX];
     struct session *session[2]; /* [i]: on device i; NULL: of a loopback port */
     uint32_t pd[2];
 };

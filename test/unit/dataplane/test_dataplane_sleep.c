@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker sleeps on: an eventfd for each application. */
+/* What a worker sleeps on: an eventfd for each application, and the ports' descriptors. */
+#include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -74,6 +75,26 @@ static void test_kick(void **state)
     assert_false(sleep_for(SHORT));
 }
 
+/* A port's frames end each sleep for as long as the driver has not taken them. */
+static void test_ports_wake_until_read(void **state)
+{
+    int port = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    eventfd_t value;
+
+    assert_int_equal(worker_wake_watch(w, port), 0);
+    assert_false(sleep_for(SHORT));
+    assert_int_equal(eventfd_write(port, 1), 0);
+    assert_true(sleep_for(FOREVER));
+    assert_true(sleep_for(FOREVER));
+    assert_int_equal(eventfd_read(port, &value), 0);
+    assert_false(sleep_for(SHORT));
+    assert_int_equal(eventfd_write(port, 1), 0); /* taken before the worker sleeps */
+    assert_int_equal(eventfd_read(port, &value), 0);
+    assert_false(sleep_for(SHORT));
+    assert_int_equal(worker_wake_watch(w, -1), -EBADF);
+    close(port);
+}
+
 /* The application keeps its descriptor when its context is closed. */
 static void test_removed(void **state)
 {
@@ -116,8 +137,11 @@ int main(void)
 #test, test, setup, teardown, NULL \
     }
     const struct CMUnitTest tests[] = {TEST(test_each_write_wakes_once),
-                                       TEST(test_applications_are_apart), TEST(test_kick),
-                                       TEST(test_removed), TEST(test_timer_is_kept)};
+                                       TEST(test_applications_are_apart),
+                                       TEST(test_kick),
+                                       TEST(test_ports_wake_until_read),
+                                       TEST(test_removed),
+                                       TEST(test_timer_is_kept)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
