@@ -220,7 +220,7 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     int fd, err;
 
     *mr = (struct client_mr){
-        .access = r->access, .addr = r->addr, .length = r->length, .iova = r->iova};
+        .pd = r->pd, .access = r->access, .addr = r->addr, .length = r->length, .iova = r->iova};
     err = slot_table_reserve(&c->mrs, &mr->uidx);
     if (err)
         return err == -ENOSPC ? -ENOMEM : err;
@@ -272,7 +272,8 @@ int client_reg_other(struct client *c, struct client_mr *mr, struct ctl_reg_mr *
     struct ctl_msg m = {.reg_mr = *r};
     int err = conn_call(&c->conn, CTL_REG_MR, &m, NULL, 0, NULL, 0);
 
-    *mr = (struct client_mr){.access = r->access, .addr = r->addr, .length = r->length};
+    *mr =
+        (struct client_mr){.pd = r->pd, .access = r->access, .addr = r->addr, .length = r->length};
     if (err)
         return err;
     mr->handle = m.reg_mr.handle;
@@ -327,13 +328,15 @@ static struct client_mr *find_region(const struct client *c, uint32_t lkey)
 }
 
 /* Turns addr into the program's. */
-static int find_range(const struct client *c, uint32_t lkey, uint64_t *addr, uint32_t length,
-                      bool write)
+static int find_range(const struct client *c, uint32_t pd, uint32_t lkey, uint64_t *addr,
+                      uint32_t length, bool write)
 {
     const struct client_mr *mr = find_region(c, lkey);
 
     if (!mr)
         return -ENOENT;
+    if (mr->pd != pd)
+        return -EPERM;
     if (!(mr->access & ACCESS_ON_DEMAND))
         return -EINVAL;
     if (*addr < mr->iova || *addr - mr->iova > mr->length ||
@@ -345,12 +348,12 @@ static int find_range(const struct client *c, uint32_t lkey, uint64_t *addr, uin
     return 0;
 }
 
-int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t length,
+int client_prefetch(struct client *c, uint32_t pd, uint32_t lkey, uint64_t addr, uint32_t length,
                     enum client_prefetch how)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start;
     int cancel = lock_regions();
-    int err = find_range(c, lkey, &addr, length, how == PREFETCH_WRITE);
+    int err = find_range(c, pd, lkey, &addr, length, how == PREFETCH_WRITE);
 
     unlock_regions(cancel); /* the memory may belong to a file system that does not answer */
     if (err || how == PREFETCH_NOTHING)

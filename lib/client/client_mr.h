@@ -10,7 +10,7 @@
 struct client_mr {
     LIST_ENTRY(client_mr) link;
     struct client *client; /* NULL: its context was closed */
-    uint32_t handle, access, uidx, lkey;
+    uint32_t handle, pd, access, uidx, lkey;
     uint64_t addr, length, iova;
     int64_t registered; /* when, in ns */
     struct adopt_lease lease;
@@ -45,10 +45,11 @@ enum client_prefetch {
 /*
  * Makes the pages present that [addr, addr + length) of an on-demand region has, addr as in a work
  * request; PREFETCH_NOTHING only looks whether it has that range. Returns 0; -ENOENT: no region of
- * this context has the key; -EINVAL: it is not on-demand; -EPERM: it is not writable; -EFAULT: it
- * lacks the range, or there is no such memory. Any thread.
+ * this context has the key; -EPERM: it belongs to another protection domain than pd, or is not
+ * writable; -EINVAL: it is not on-demand; -EFAULT: it lacks the range, or there is no such memory.
+ * Any thread.
  */
-int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t length,
+int client_prefetch(struct client *c, uint32_t pd, uint32_t lkey, uint64_t addr, uint32_t length,
                     enum client_prefetch how);
 
 /*

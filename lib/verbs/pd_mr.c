@@ -49,7 +49,6 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *base)
 struct shim_mr {
     struct ibv_mr base;
     struct client_mr region[2];
-    uint32_t pd; /* base.pd may be a parent domain, which the program may deallocate before */
     unsigned now;
     bool replaced; /* the one that is not now has still to end */
     bool other;    /* not the program's memory */
@@ -86,7 +85,6 @@ static struct ibv_mr *make_mr(struct ibv_pd *pd, void *addr, struct ctl_reg_mr *
         return refuse(err);
     }
     mr->other = other;
-    mr->pd = pd->handle;
     mr->base = (struct ibv_mr){.context = pd->context,
                                .pd = pd,
                                .addr = addr,
@@ -138,7 +136,9 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 
 uint32_t shim_mr_pd(const struct ibv_mr *mr)
 {
-    return ((const struct shim_mr *)mr)->pd;
+    const struct shim_mr *m = (const struct shim_mr *)mr;
+
+    return m->region[m->now].pd;
 }
 
 static int end_region(struct shim_mr *mr, unsigned which)
@@ -184,7 +184,7 @@ EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
         return refuse(-err);
     }
     mr->other = mr->imported = true;
-    mr->pd = pd->handle;
+    mr->region[0].pd = pd->handle;
     mr->base = (struct ibv_mr){.context = pd->context,
                                .pd = pd,
                                .length = m.import.length,
@@ -235,7 +235,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *pd, void 
 {
     struct shim_mr *mr = (struct shim_mr *)base;
     const struct client_mr *old = &mr->region[mr->now];
-    struct ctl_reg_mr r = {.pd = mr->pd,
+    struct ctl_reg_mr r = {.pd = old->pd,
                            .access = old->access,
                            .addr = old->addr,
                            .length = old->length,
@@ -260,10 +260,8 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *pd, void 
         errno = -err;
         return IBV_REREG_MR_ERR_INPUT; /* the old region is as it was */
     }
-    if (flags & IBV_REREG_MR_CHANGE_PD) {
+    if (flags & IBV_REREG_MR_CHANGE_PD)
         base->pd = pd;
-        mr->pd = pd->handle;
-    }
     err = end_replaced(mr);
     if (err) {
         errno = -err;
@@ -289,7 +287,7 @@ int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
     if (!n || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
         return failed(EINVAL);
     for (uint32_t i = 0; i < n && !err; i++)
-        err = client_prefetch(&to_context(pd->context)->client, sge[i].lkey, sge[i].addr,
-                              sge[i].length, how[advice]);
+        err = client_prefetch(&to_context(pd->context)->client, pd->handle, sge[i].lkey,
+                              sge[i].addr, sge[i].length, how[advice]);
     return failed(-err);
 }

@@ -287,6 +287,7 @@ void on_demand_region_follows_the_program(void **state)
 {
     const size_t len = 65536;
     struct ibv_sge sge = {.length = 4096};
+    struct ibv_pd *other;
     struct pair p;
     struct ibv_mr *mr;
     uint8_t *at;
@@ -318,6 +319,12 @@ void on_demand_region_follows_the_program(void **state)
     assert_int_equal(advise(&p, &sge), EFAULT);
     assert_int_equal(advise_without_faults(&p, &sge), EFAULT);
     assert_int_equal(advise_as(&p, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT + 1, &sge), EOPNOTSUPP);
+    other = ibv_alloc_pd(p.ctx);
+    assert_non_null(other);
+    sge.length = 4096;
+    assert_int_equal(ibv_advise_mr(other, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, 0, &sge, 1),
+                     EPERM);
+    assert_int_equal(ibv_dealloc_pd(other), 0);
     sge.lkey = p.b.mr->lkey;
     assert_int_equal(advise(&p, &sge), EINVAL); /* not on demand */
     sge.lkey++;
