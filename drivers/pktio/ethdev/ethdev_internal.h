@@ -72,7 +72,7 @@ struct ethdev_queue {
     unsigned local_head, local_tail;
     struct pktio_counters counters;
     unsigned unchecked[2]; /* how many IPv4 and IPv6 packets are still compared with rss */
-    int level_fd;          /* readable while there are frames, or -1 */
+    int level_fd;          /* epoll instance, readable while there are frames, or -1 */
     int watch_fd;          /* packet socket, or -1 */
     int intr_fd;           /* epoll instance with the queue's receive interrupt, or -1 */
 } __attribute__((aligned(RTE_CACHE_LINE_SIZE))); /* neighbours belong to other workers */
@@ -154,7 +154,7 @@ void ethdev_queue_drain(struct ethdev_queue *q);
 /* Opens for each queue a packet socket on netdev, which becomes readable when frames for us arrive
  * on that queue, or on any queue; -1: not possible. */
 void ethdev_watch_open(struct ethdev *d);
-/* A descriptor that is readable while the queue has frames; -1: not possible. */
+/* An epoll instance that is readable while the queue has frames; -1: not possible. */
 int ethdev_level_open(uint16_t port, uint16_t queue);
 /* Puts the receive interrupt of a queue into an epoll instance; -1: the port has none. */
 int ethdev_intr_open(uint16_t port, uint16_t queue);

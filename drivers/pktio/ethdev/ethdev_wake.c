@@ -8,7 +8,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -131,9 +130,23 @@ void ethdev_watch_open(struct ethdev *d)
  */
 int ethdev_level_open(uint16_t port, uint16_t queue)
 {
-    int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue);
+    int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue), set = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
-    return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (set >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &event)) {
+        close(set);
+        return -1;
+    }
+    return set;
+}
+
+/* When the kernel's interface has been deleted its queues report nothing but that, for ever. */
+static void drop_deleted(int set)
+{
+    struct epoll_event event;
+
+    if (epoll_wait(set, &event, 1, 0) == 1 && !(event.events & EPOLLIN))
+        epoll_ctl(set, EPOLL_CTL_DEL, event.data.fd, NULL);
 }
 
 /* A separate epoll instance: the worker can wait for it, and rte_epoll_wait on it reads what this
@@ -186,7 +199,9 @@ bool ethdev_wake_arm(struct pktio *io, unsigned queue)
 
     if (q->unsent_count || q->local_head != q->local_tail)
         return false;
-    if (q->watch_fd >= 0) {
+    if (q->level_fd >= 0) {
+        drop_deleted(q->level_fd);
+    } else if (q->watch_fd >= 0) {
         while (recv(q->watch_fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
             ;
     } else if (q->intr_fd >= 0) {

@@ -342,6 +342,8 @@ static void test_segments_are_joined(void **state)
 
 /* ---- links ---- */
 
+#define TRY_MS 250
+
 static bool readable(int fd, int ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -457,6 +459,22 @@ static void test_tap_and_its_other_end(void **state)
     assert_refused("net_tap1,iface=utest1", 70000, "an MTU of 70000 is too much for this device");
 }
 
+/* Nothing more comes: a worker may sleep. */
+static void test_tap_that_is_deleted(void **state)
+{
+    struct pktio *io;
+
+    if (!own_network || access("/dev/net/tun", R_OK | W_OK))
+        skip();
+    io = open_device("net_tap2,iface=utest2,mac=02:00:00:00:00:20", 0);
+    assert_non_null(io);
+    assert_int_equal(system("ip link del utest2"), 0);
+    assert_true(readable(io->ops->wake_fd(io, 0), TRY_MS));
+    assert_true(io->ops->wake_arm(io, 0));
+    assert_false(readable(io->ops->wake_fd(io, 0), 0));
+    io->ops->close(io);
+}
+
 /* ---- tagged frames, from end to end ---- */
 
 static void port_mac(struct pktio *io, uint8_t mac[6])
@@ -480,8 +498,7 @@ static void fill_tagged(uint8_t *data, uint32_t len, const uint8_t to[6], const 
         IPPROTO_ICMP; /* a protocol that wakes a sleeping worker */
 }
 
-#define TRIES  10
-#define TRY_MS 250
+#define TRIES 10
 
 /* As a worker before it sleeps: armed, then polled once more. False: nothing woke it. */
 static bool await_frames(struct pktio *io)
@@ -927,6 +944,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_link_of_a_kernel_interface),
         cmocka_unit_test(test_mtu_after_all),
         cmocka_unit_test(test_tap_and_its_other_end),
+        cmocka_unit_test(test_tap_that_is_deleted),
         cmocka_unit_test(test_tags_over_packet_sockets),
         cmocka_unit_test(test_tags_over_xdp_sockets),
         cmocka_unit_test(test_link_of_a_guest),
