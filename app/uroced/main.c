@@ -240,9 +240,9 @@ static int start_watch(struct daemon *d)
     if (!watch_takes_loops())
         fprintf(stderr, "uroced: threads have shadow stacks here: workers wait for memory of "
                         "programs that does not answer\n");
-    d->watch = watch_create(&wc);
+    d->watch = watch_create(&wc, &err);
     if (!d->watch)
-        return -ENOMEM;
+        return err;
     err = d->env->thread_start(&d->watch_thread, "uroce-watch", watch_run, d->watch);
     d->watch_running = !err;
     return err;
@@ -378,10 +378,14 @@ static int start_daemon(struct daemon *d, const struct options *o, char **argv)
     if (err)
         return err;
     err = open_ports(d);
-    if (!err)
-        err = start_threads(d);
-    if (!err)
-        err = open_server(d);
+    if (err)
+        return err;
+    err = start_threads(d);
+    if (err) {
+        fprintf(stderr, "uroced: cannot start its threads: %s\n", strerror(-err));
+        return err;
+    }
+    err = open_server(d);
     if (!err)
         err = metrics_serve(&d->metrics, &d->config, d->loop, d->rnic);
     if (err)

@@ -2,6 +2,7 @@
 /* Takes workers' loops out of calls that sleep: see watch.h. */
 #include "watch.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,18 +39,23 @@ struct watch {
 
 /* ---- the thread in reserve ---- */
 
-static void call_up_reserve(struct watch *w)
+static int call_up_reserve(struct watch *w)
 {
     struct carrier *c = carrier_create();
     pthread_t thread;
+    int err;
 
-    if (c && w->config.thread_start(&thread, "uroce-reserve", carrier_reserve_run, c)) {
+    w->reserve = NULL;
+    if (!c)
+        return -ENOMEM;
+    err = w->config.thread_start(&thread, "uroce-reserve", carrier_reserve_run, c);
+    if (err) {
         carrier_destroy(c);
-        c = NULL;
+        return err;
     }
-    if (c)
-        pthread_detach(thread);
+    pthread_detach(thread);
     w->reserve = c;
+    return 0;
 }
 
 static void order(struct carrier *c, enum carrier_go go)
@@ -204,15 +210,17 @@ void watch_stop(struct watch *w)
     watch_wake(w->config.group);
 }
 
-struct watch *watch_create(const struct watch_config *config)
+struct watch *watch_create(const struct watch_config *config, int *err)
 {
     struct watch *w = calloc(1, sizeof(*w));
 
-    if (!w)
+    if (!w) {
+        *err = -ENOMEM;
         return NULL;
+    }
     w->config = *config;
-    call_up_reserve(w);
-    if (!w->reserve) {
+    *err = call_up_reserve(w);
+    if (*err) {
         free(w);
         return NULL;
     }

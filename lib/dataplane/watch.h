@@ -35,9 +35,10 @@ struct watch_config {
  * Create a watch, before the workers run. Control thread.
  *
  * @param config  Copied.
+ * @param err  Set when the result is NULL: a negative errno.
  * @return  The watch; NULL: out of memory or threads.
  */
-struct watch *watch_create(const struct watch_config *config);
+struct watch *watch_create(const struct watch_config *config, int *err);
 
 /**
  * The body of the watch's thread, for the environment. Returns after watch_stop().

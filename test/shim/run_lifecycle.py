@@ -4,6 +4,7 @@
 
 usage: run_lifecycle.py --build DIR"""
 import concurrent.futures
+import errno
 import fcntl
 import glob
 import json
@@ -272,6 +273,35 @@ def failures_are_explained():
             raise kit.Failure(f"{path}: status {result.returncode}, {result.stderr!r}")
 
 
+def few_processes():
+    """With each number of processes that is too small for the daemon, a line says so."""
+    if os.geteuid() != 0:
+        raise kit.Skipped("needs root, which is not limited itself")
+    folder = kit.scratch_folder()
+    os.chmod(folder, 0o777)
+
+    def limit():
+        user = 61000 + count  # without other processes: those that init has not yet waited for count, too
+        resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+        os.setresuid(user, user, user)
+
+    for count in range(1, 32):
+        environment = clean_environment(folder)
+        environment["UROCE_SOCKET"] = os.path.join(folder, f"{count}.sock")
+        try:
+            result = uroce(environment, "run", "--sys=no", "true", preexec_fn=limit)
+        except PermissionError:
+            raise kit.Skipped("other users cannot run the build")
+        if result.returncode == 0:
+            break
+        if os.strerror(errno.EAGAIN) not in result.stderr:
+            raise kit.Failure(f"{count} processes: status {result.returncode}, {result.stderr!r}")
+    for pid in daemons(folder):
+        os.kill(pid, signal.SIGKILL)
+    if result.returncode != 0 or count < 5:
+        raise kit.Failure(f"{count} processes: status {result.returncode}, {result.stderr!r}")
+
+
 def without_runtime_folder(**more):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LD_", "UROCE_", "XDG_"))}
     return {**environment, **more}
@@ -499,6 +529,7 @@ POINTS = (
     ("a running program keeps its daemon", program_keeps_daemon),
     ("a stale socket is replaced", stale_socket),
     ("uroce run says why it cannot start a daemon", failures_are_explained),
+    ("uroce run with too few processes", few_processes),
     ("places of the private daemon", places_of_the_daemon),
     ("a folder of another user", foreign_folder),
     ("a program without variables", no_variables),

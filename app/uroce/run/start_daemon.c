@@ -163,7 +163,7 @@ static int start_daemon(const char *daemon, const char *path, const char *port)
 {
     char log_name[NAME_MAX_PATH];
     int ready[2] = {-1, -1};
-    int log, err;
+    int log, detached, err;
 
     snprintf(log_name, sizeof(log_name), "%s.log", path);
     keep_old_log(log_name);
@@ -177,14 +177,17 @@ static int start_daemon(const char *daemon, const char *path, const char *port)
         close(log);
         return err;
     }
-    err = fork_detached(); /* the program that replaces this process expects no child */
-    if (err == 0)
+    detached = fork_detached(); /* the program that replaces this process expects no child */
+    if (detached == 0)
         become_daemon(daemon, path, port, log, ready[1]);
     close(ready[1]);
     close(log);
-    if (err > 0)
-        err = await_ready(ready[0]);
+    err = detached > 0 ? await_ready(ready[0]) : detached;
     close(ready[0]);
+    if (detached < 0) {
+        fprintf(stderr, "uroce: no process for %s: %s\n", daemon, strerror(-detached));
+        return -ECANCELED;
+    }
     if (err != 0) {
         fprintf(stderr, "uroce: %s %s; its output (%s):\n", daemon,
                 err == -ETIMEDOUT ? "does not become ready" : "did not start", log_name);

@@ -131,6 +131,7 @@ static void run(void (*what)(struct worker *w))
     struct watch_config config = {.group = &group, .thread_start = start_thread};
     struct watch *watch;
     pthread_t first, watching;
+    int err;
 
     worker = (struct worker){.group = &group,
                              .pinned = pinned,
@@ -151,7 +152,7 @@ static void run(void (*what)(struct worker *w))
     ended = given_up = rooms = 0;
     loop_over = false;
     script = what;
-    watch = watch_create(&config);
+    watch = watch_create(&config, &err);
     assert_non_null(watch);
     assert_int_equal(pthread_create(&watching, NULL, watch_run, watch), 0);
     assert_int_equal(pthread_create(&first, NULL, first_thread, NULL), 0);
