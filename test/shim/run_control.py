@@ -611,6 +611,35 @@ def many(daemon):
     serves(daemon)
 
 
+def heap(daemon):
+    """Private memory of the daemon, MiB."""
+    with open(f"/proc/{daemon.process.pid}/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1024
+
+
+def memory_goes(daemon):
+    """What the objects of a program took is the system's again when it has ended, though other memory lies in between."""
+    with open(f"/proc/{daemon.process.pid}/maps", encoding="ascii", errors="replace") as maps:
+        if "libasan" in maps.read():
+            raise kit.Skipped("a sanitizer's allocator keeps what was freed")
+    before, client, later = heap(daemon), Client(daemon), Client(daemon)
+    pd, cq = client.handle(ALLOC_PD), client.create_cq()
+    for _ in range(8000):
+        client.create_qp(pd, cq)
+    used = heap(daemon) - before
+    for _ in range(8):
+        later.handle(ALLOC_PD)
+    client.close()
+    later.close()
+    await_clean(daemon, 5)
+    deadline = time.monotonic() + 10
+    while heap(daemon) - before > used / 4:
+        if time.monotonic() > deadline:
+            raise kit.Failure(f"{used:.0f} MiB more with queue pairs, {heap(daemon) - before:.0f} MiB are left")
+        time.sleep(0.1)
+    serves(daemon)
+
+
 def used_again(daemon):
     """Remains of a queue pair, and of writes to its slab, are not visible to the next one in its place."""
     client, other = Client(daemon), Client(daemon)
@@ -878,7 +907,7 @@ def main():
     kit.die_on_signals()
     build = kit.Build(parser.parse_args().build)
     tests = (framing, garbage, services, raw_packets, counters, racing, deaf, killed, killed_with_child, shared_memory, holes,
-             many, used_again, out_of_descriptors, silent_files, second_daemon, command_line, permissions,
+             memory_goes, many, used_again, out_of_descriptors, silent_files, second_daemon, command_line, permissions,
              group_without_rights, another_user, asleep)
     daemon = kit.Daemon(build, kit.scratch_folder(), arguments=(kit.FIXED_LOOPBACK, "--workers", "2", "--mode", "0666"))
     daemon.unused = unused(daemon)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -20,6 +21,9 @@
 
 /* Refused connections with descriptors that are not yet closed; no quota is charged for them. */
 #define CLOSING_MAX 32
+/* Without an application, after which the heap's free pages are the system's again: its next one
+ * waits for that, some tens of milliseconds where there were 20,000 queue pairs. */
+#define TRIM_SECONDS 2
 /* For which no connection is accepted when there are as many, or no descriptor is left. */
 #define PAUSE_NS 1000000L
 
@@ -29,6 +33,8 @@ struct server {
     struct socket_path path;
     struct connections connections;
     int spare_fd; /* closed to refuse a connection when descriptors run out */
+    /* idle_since when the heap was trimmed last */
+    time_t trimmed_since;
     bool stopping;
 };
 
@@ -129,25 +135,49 @@ struct server *server_open(const struct server_config *config, int *err)
     return s;
 }
 
+/* Milliseconds until there has been no application for that time. A wait may end early: it begins
+ * again. */
+static int idle_left(const struct server *s, time_t seconds)
+{
+    time_t left = s->connections.idle_since + seconds - monotonic_seconds();
+
+    return left > 0 ? (int)min_of(left, (time_t)(INT_MAX / 1000)) * 1000 : 0;
+}
+
 /* Milliseconds until the server ends because there is no application; -1: never. */
 static int idle_timeout(const struct server *s)
 {
-    time_t left;
-
     if (!s->config.idle_exit || s->connections.count)
         return -1;
-    left = s->connections.idle_since + (time_t)s->config.idle_exit - monotonic_seconds();
-    /* A wait may end early: it begins again. */
-    return left > 0 ? (int)min_of(left, (time_t)(INT_MAX / 1000)) * 1000 : 0;
+    return idle_left(s, (time_t)s->config.idle_exit);
+}
+
+/* The same until the heap is trimmed. */
+static int trim_timeout(const struct server *s)
+{
+    if (s->connections.count || s->trimmed_since == s->connections.idle_since)
+        return -1;
+    return idle_left(s, TRIM_SECONDS);
+}
+
+/* What ended applications had lies between what stays, and free() alone gives little of it back. */
+static void trim_heap(struct server *s)
+{
+    s->trimmed_since = s->connections.idle_since;
+    malloc_trim(0);
 }
 
 void server_run(struct server *s)
 {
     while (!s->stopping) {
-        int timeout = idle_timeout(s);
+        int timeout = idle_timeout(s), trim = trim_timeout(s);
 
-        if (!event_loop_step(s->config.loop, timeout) && timeout >= 0 && !idle_timeout(s))
+        /* as unsigned numbers, never is the last */
+        if (!event_loop_step(s->config.loop, (int)min_of((unsigned)timeout, (unsigned)trim)) &&
+            timeout >= 0 && !idle_timeout(s))
             return;
+        if (!trim_timeout(s))
+            trim_heap(s);
     }
 }
 
