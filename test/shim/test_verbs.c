@@ -666,6 +666,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(windows_come_and_go),
         cmocka_unit_test(windows_take_any_number),
         cmocka_unit_test(empty_region),
+        cmocka_unit_test(region_at_the_last_addresses),
         cmocka_unit_test(parent_domains),
         cmocka_unit_test(on_demand_region_follows_the_program),
         cmocka_unit_test(errors_are_in_errno),

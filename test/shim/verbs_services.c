@@ -282,6 +282,31 @@ void empty_region(void **state)
     pair_close(&p);
 }
 
+/* Peers address a region by any 64-bit numbers, up to the last one. */
+void region_at_the_last_addresses(void **state)
+{
+    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    const size_t len = 64;
+    const uint64_t first = 0 - (uint64_t)len;
+    struct ibv_mr *mr;
+    struct pair p;
+
+    pair_open(&p);
+    mr = ibv_reg_mr_iova(p.pd, p.b.buffer, len, first, access);
+    assert_non_null(mr);
+    memset(p.a.buffer, 9, 8);
+    memset(p.b.buffer, 0, len);
+    assert_int_equal(write_at(&p, mr->rkey, first), IBV_WC_SUCCESS);
+    assert_int_equal(write_at(&p, mr->rkey, UINT64_MAX - 7), IBV_WC_SUCCESS);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(p.b.buffer[i], i < 8 || i >= len - 8 ? 9 : 0);
+    assert_null(ibv_reg_mr_iova(p.pd, p.b.buffer, len, first + 1, access));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(write_at(&p, mr->rkey, UINT64_MAX - 6), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    pair_close(&p);
+}
+
 /* An on-demand region is what its addresses mean at the time of each access. */
 void on_demand_region_follows_the_program(void **state)
 {

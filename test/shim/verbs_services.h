@@ -8,6 +8,7 @@ void srq_overflow_is_refused(void **state);
 void windows_come_and_go(void **state);
 void windows_take_any_number(void **state);
 void empty_region(void **state);
+void region_at_the_last_addresses(void **state);
 void parent_domains(void **state);
 void on_demand_region_follows_the_program(void **state);
 void errors_are_in_errno(void **state);

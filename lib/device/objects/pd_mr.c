@@ -28,6 +28,12 @@ static int check_access(uint32_t access)
     return 0;
 }
 
+/* The last byte may have the last address. */
+static bool wraps(uint64_t addr, uint64_t len)
+{
+    return len && addr + (len - 1) < addr;
+}
+
 static int check_range(const struct ctl_reg_mr *rq)
 {
     /* An implicit on-demand region: all of memory. */
@@ -35,7 +41,7 @@ static int check_range(const struct ctl_reg_mr *rq)
         return 0;
     if (rq->length > LIMIT_MR_SIZE) /* of length 0: a key under which nothing is accessible */
         return -EINVAL;
-    if (rq->addr + rq->length < rq->addr || rq->iova + rq->length < rq->iova)
+    if (wraps(rq->addr, rq->length) || wraps(rq->iova, rq->length))
         return -EINVAL;
     return 0;
 }
