@@ -824,6 +824,8 @@ static void threads_yield_each(void **state)
     idle_client_free(c);
 }
 
+static atomic_bool woken;
+
 /* The dataplane's part: waits for the armed word, clears it, wakes. */
 static void *waker(void *arg)
 {
@@ -831,6 +833,7 @@ static void *waker(void *arg)
 
     while (!atomic_exchange(&c->shared->app_armed, 0))
         cpu_pause();
+    atomic_store(&woken, true);
     return NULL;
 }
 
@@ -844,6 +847,10 @@ static void blocking_arms_and_ends(void **state)
     pthread_create(&thread, NULL, waker, c);
     while (client_idle.blocking_polls > 900)
         client_poll_empty(&cq);
+    while (!atomic_load(&woken)) { /* the other thread may not have had a CPU so far */
+        client_idle.blocking_polls = 2;
+        client_poll_empty(&cq);
+    }
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&c->shared->app_armed), 0);
     assert_false(atomic_load(&c->blocking.held));
