@@ -154,7 +154,8 @@ struct pktio_ops {
      * @param io  The port.
      * @param queue  The queue.
      * @return  A descriptor that becomes readable when frames may have arrived while the worker
-     *     sleeps, after wake_arm; it remains the port's. Or PKTIO_WAKE_POLL, PKTIO_WAKE_NEVER.
+     *     sleeps, after wake_arm; it remains the port's. A worker does not sleep while it is
+     *     readable: rx_burst or wake_arm has to end that. Or PKTIO_WAKE_POLL, PKTIO_WAKE_NEVER.
      */
     int (*wake_fd)(struct pktio *io, unsigned queue);
 
