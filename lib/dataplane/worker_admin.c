@@ -57,7 +57,7 @@ struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned
                               .must_poll = fd == PKTIO_WAKE_POLL};
     if (io->ops->must_poll)
         p->must_poll |= io->ops->must_poll(io, queue);
-    if (fd >= 0 && worker_wake_watch(w, fd))
+    if (fd >= 0 && worker_wake_add_port(w, fd))
         return NULL;
     w->ports++;
     return p;

@@ -148,7 +148,7 @@ int worker_wake_add(struct worker *w, int *fd);
 void worker_wake_remove(struct worker *w, int fd);
 /* While the descriptor is readable, which is a port's, the worker does not sleep. 0 or a negative
  * errno. Control thread. */
-int worker_wake_watch(struct worker *w, int fd);
+int worker_wake_add_port(struct worker *w, int fd);
 /* Sleeps until an eventfd is written that was not since the last sleep, or a port has frames, at
  * most `limit` from now. False: the time is over, or a timer from an earlier sleep has ended this
  * one. */

@@ -87,7 +87,7 @@ void worker_wake_remove(struct worker *w, int fd)
     close(fd);
 }
 
-int worker_wake_watch(struct worker *w, int fd)
+int worker_wake_add_port(struct worker *w, int fd)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 

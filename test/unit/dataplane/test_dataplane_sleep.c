@@ -81,7 +81,7 @@ static void test_ports_wake_until_read(void **state)
     int port = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     eventfd_t value;
 
-    assert_int_equal(worker_wake_watch(w, port), 0);
+    assert_int_equal(worker_wake_add_port(w, port), 0);
     assert_false(sleep_for(SHORT));
     assert_int_equal(eventfd_write(port, 1), 0);
     assert_true(sleep_for(FOREVER));
@@ -91,7 +91,7 @@ static void test_ports_wake_until_read(void **state)
     assert_int_equal(eventfd_write(port, 1), 0); /* taken before the worker sleeps */
     assert_int_equal(eventfd_read(port, &value), 0);
     assert_false(sleep_for(SHORT));
-    assert_int_equal(worker_wake_watch(w, -1), -EBADF);
+    assert_int_equal(worker_wake_add_port(w, -1), -EBADF);
     close(port);
 }
 
