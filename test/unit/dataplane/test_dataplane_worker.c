@@ -720,7 +720,6 @@ static uint64_t fall_behind(ns_t *took)
     assert_true(rises_to(&s->sleeps, before + 5)); /* asleep, except for short wake-ups */
     atomic_store(&released, true);
     pthread_join(thread, NULL);
-    *took = worker_time() - *took;
     for (unsigned n = 0; n < PAIRS * 4;) {
         const struct cqe *e = cq_reader_peek(&cq.reader);
 
@@ -732,6 +731,7 @@ static uint64_t fall_behind(ns_t *took)
         cq_reader_advance(&cq.reader);
         n++;
     }
+    *took = worker_time() - *took;
     drops = forward_drops();
     dataplane_stop(&app.dp);
     cq_close(&cq);
