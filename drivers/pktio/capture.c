@@ -202,11 +202,11 @@ static void capture_tx_burst(struct pktio *io, unsigned queue, struct frame *f, 
     c->inner->ops->tx_burst(c->inner, queue, f, n, used);
 }
 
-static void capture_tx_flush(struct pktio *io, unsigned queue)
+static void capture_tx_flush(struct pktio *io, unsigned queue, bool more)
 {
     struct pktio *inner = capture_of(io)->inner;
 
-    inner->ops->tx_flush(inner, queue);
+    inner->ops->tx_flush(inner, queue, more);
 }
 
 static int capture_wake_fd(struct pktio *io, unsigned queue)

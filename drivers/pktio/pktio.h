@@ -139,14 +139,16 @@ struct pktio_ops {
     void (*tx_burst)(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used);
 
     /**
-     * Send the frames that tx_burst has kept, as no burst follows at once. Those that the port has
-     * no room for wait for rx_burst. NULL: tx_burst keeps none; else several bursts with one flush
-     * cost less than one each. The worker.
+     * Send the frames that tx_burst has kept. Those that the port has no room for wait for
+     * rx_burst. NULL: tx_burst keeps none; else several bursts with one flush cost less than one
+     * each. The worker.
      *
      * @param io  The port.
      * @param queue  The queue.
+     * @param more  More frames are ready, and another flush follows before the worker sleeps: the
+     *     port may keep those that can leave together with the next ones.
      */
-    void (*tx_flush)(struct pktio *io, unsigned queue);
+    void (*tx_flush)(struct pktio *io, unsigned queue, bool more);
 
     /**
      * What wakes the worker. The same answer each time. Control thread.
@@ -253,7 +255,7 @@ struct pktio {
 };
 
 /**
- * Send the frames that bursts may have kept: tx_flush, if the port has it. The worker.
+ * Send all frames that bursts may have kept: tx_flush, if the port has it. The worker.
  *
  * @param io  The port.
  * @param queue  The queue.
@@ -261,7 +263,7 @@ struct pktio {
 static inline void pktio_flush(struct pktio *io, unsigned queue)
 {
     if (io->ops->tx_flush)
-        io->ops->tx_flush(io, queue);
+        io->ops->tx_flush(io, queue, false);
 }
 
 /**

@@ -270,11 +270,11 @@ static void inject_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
     pi->inner->ops->tx_burst(pi->inner, queue, out, n, sent);
 }
 
-static void inject_tx_flush(struct pktio *io, unsigned queue)
+static void inject_tx_flush(struct pktio *io, unsigned queue, bool more)
 {
     struct pktio *inner = inject_of(io)->inner;
 
-    inner->ops->tx_flush(inner, queue);
+    inner->ops->tx_flush(inner, queue, more);
 }
 
 /* In front of the port, or not: without rules, when nothing is left that only this port can take

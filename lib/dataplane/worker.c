@@ -121,7 +121,7 @@ static bool transmit(struct worker_port *p, ns_t now)
         return work;
     for (unsigned i = 1; full && i < TX_BURSTS; i++)
         transmit_burst(p, now, &full);
-    p->io->ops->tx_flush(p->io, p->queue);
+    p->io->ops->tx_flush(p->io, p->queue, full);
     return work;
 }
 

@@ -77,6 +77,7 @@ static void leave(struct input *in)
     struct frame f[FRAME_BURST];
     unsigned n;
 
+    queue.more = false;
     packet_tx_flush(&queue);
     if (queue.groups)
         drain();
@@ -91,6 +92,7 @@ static void leave(struct input *in)
             put_be16(f[i].data + 18, (uint16_t)(get_be16(bytes + 18) + i));
         packet_tx_add(&queue, frame_slots_note(&queue.slots, &f[i]));
     }
+    queue.more = how >> 7;
     packet_tx_flush(&queue);
     drain();
 }
@@ -117,6 +119,7 @@ static void all_returned(void)
     do {
         receive(FRAME_BURST);
     } while (queue.rx.count);
+    queue.more = false;
     packet_tx_flush(&queue);
     REQUIRE(!queue.groups);
     REQUIRE(queue.slots.free_count + queue.rx.armed == FRAME_SLOTS);

@@ -73,6 +73,7 @@ struct packet_queue {
     struct packet_rx rx;
     struct packet_group group[FRAME_BURST]; /* to be sent */
     unsigned groups;
+    bool more;        /* packets that may join the last group are about to follow */
     bool full;        /* the kernel had no room for them */
     bool no_segments; /* the kernel cannot cut such frames */
     uint32_t mtu;
@@ -125,7 +126,8 @@ unsigned packet_rx_take(struct packet_queue *q, struct frame *f, unsigned n);
 
 /* Takes a frame to be sent; what there is no room for is counted and dropped. */
 void packet_tx_add(struct packet_queue *q, uint16_t slot);
-/* Sends what was added; what the kernel has no room for stays. */
+/* Sends what was added; what the kernel has no room for stays, and so does the last group as long
+ * as more packets follow. */
 void packet_tx_flush(struct packet_queue *q);
 
 #endif

@@ -261,9 +261,12 @@ static void packet_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
     packet_rx_release(io, queue, f + used, n - used);
 }
 
-static void packet_flush(struct pktio *io, unsigned queue)
+static void packet_flush(struct pktio *io, unsigned queue, bool more)
 {
-    packet_tx_flush(&packet_port_of(io)->queue[queue]);
+    struct packet_queue *q = &packet_port_of(io)->queue[queue];
+
+    q->more = more;
+    packet_tx_flush(q);
 }
 
 static int packet_wake_fd(struct pktio *io, unsigned queue)

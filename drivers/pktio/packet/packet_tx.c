@@ -5,7 +5,8 @@
  * identification on from the first. An engine counts in the same way, so that consecutive packets
  * are right as they are; between packets of other flows they get the number, and with it the ICRC,
  * that cutting will give them. The packets of several bursts do, until the worker has no more for
- * now.
+ * now, or has sent for long enough. What is left of the last frame then waits for the packets that
+ * follow.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -185,12 +186,25 @@ static bool add_single(const struct packet_queue *q, const struct packet_group *
     return true;
 }
 
-static void prepare(const struct packet_queue *q, struct outgoing *o)
+/* How many groups are to leave. A packet by itself, for which a peer may be waiting, does not wait
+ * for others. */
+static unsigned groups_to_send(const struct packet_queue *q)
+{
+    const struct packet_group *last;
+
+    if (!q->groups || !q->more)
+        return q->groups;
+    last = &q->group[q->groups - 1];
+    return q->groups - (!last->full && last->count > 1);
+}
+
+/* The first of n groups, as many as there is room for. */
+static void prepare(const struct packet_queue *q, unsigned n, struct outgoing *o)
 {
     bool all = true;
 
     o->parts = o->messages = 0;
-    for (unsigned i = 0; i < q->groups && all; i++) {
+    for (unsigned i = 0; i < n && all; i++) {
         const struct packet_group *g = &q->group[i];
 
         all = (g->count > 1 && !q->no_segments ? add_long : add_single)(q, g, o);
@@ -255,12 +269,13 @@ void packet_tx_flush(struct packet_queue *q)
 {
     struct outgoing o;
     bool again = false;
+    unsigned n;
 
     q->full = false;
-    while (q->groups && !q->full) {
+    while ((n = groups_to_send(q)) && !q->full) {
         int sent;
 
-        prepare(q, &o);
+        prepare(q, n, &o);
         sent = sendmmsg(q->fd, o.m, o.messages, MSG_DONTWAIT);
         if (sent >= 0) {
             remove_packets(q, packets_in(&o, (unsigned)sent));

@@ -71,6 +71,7 @@ struct socket_port {
     struct socket_rx rx;
     struct socket_group group[FRAME_BURST]; /* to be sent */
     unsigned groups;
+    bool more;         /* packets that may join the last group are about to follow */
     uint8_t *outgoing; /* a group as the kernel takes it, and room for headers before */
     bool no_segments;  /* the kernel cannot cut datagrams for these interfaces */
     struct {
@@ -113,7 +114,8 @@ unsigned socket_rx_take(struct socket_port *s, struct frame *f, unsigned n);
 
 /* Takes a frame to be sent; what cannot be is counted and dropped. */
 void socket_tx_add(struct socket_port *s, uint16_t slot);
-/* Sends what was added; what the kernel has no room for stays. */
+/* Sends what was added; what the kernel has no room for stays, and so does the last group as long
+ * as more packets follow. */
 void socket_tx_flush(struct socket_port *s);
 
 /* ---- socket_send.c ---- */

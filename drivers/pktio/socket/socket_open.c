@@ -245,9 +245,12 @@ static void socket_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
     socket_rx_release(io, queue, f + used, n - used);
 }
 
-static void socket_flush(struct pktio *io, unsigned queue)
+static void socket_flush(struct pktio *io, unsigned queue, bool more)
 {
-    socket_tx_flush(socket_port_of(io));
+    struct socket_port *s = socket_port_of(io);
+
+    s->more = more;
+    socket_tx_flush(s);
 }
 
 static int socket_wake_fd(struct pktio *io, unsigned queue)

@@ -2,7 +2,8 @@
 /*
  * Frames become datagrams: consecutive packets of a flow that have one length leave by one system
  * call, and the kernel, or a NIC, cuts them (UDP_SEGMENT). The packets of several bursts do, until
- * the worker has no more for now.
+ * the worker has no more for now, or has sent for long enough. What is left of the last datagram
+ * then waits for the packets that follow.
  */
 #include <errno.h>
 #include <string.h>
@@ -162,11 +163,23 @@ static int finish_group(struct socket_port *s, struct socket_group *g)
     return send_singly(s, g);
 }
 
+/* How many groups are to leave. A packet by itself, for which a peer may be waiting, does not wait
+ * for others. */
+static unsigned groups_to_send(const struct socket_port *s)
+{
+    const struct socket_group *last;
+
+    if (!s->groups || !s->more)
+        return s->groups;
+    last = &s->group[s->groups - 1];
+    return s->groups - (!last->full && last->count > 1);
+}
+
 void socket_tx_flush(struct socket_port *s)
 {
-    unsigned done = 0;
+    unsigned done = 0, n = groups_to_send(s);
 
-    while (done < s->groups && !finish_group(s, &s->group[done]))
+    while (done < n && !finish_group(s, &s->group[done]))
         done++;
     s->groups -= done;
     memmove(s->group, s->group + done, s->groups * sizeof(s->group[0]));

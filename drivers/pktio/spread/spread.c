@@ -53,12 +53,12 @@ static void spread_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
 }
 
 /* The worker of queue 0 does so for the others, too. */
-static void spread_tx_flush(struct pktio *io, unsigned queue)
+static void spread_tx_flush(struct pktio *io, unsigned queue, bool more)
 {
     struct pktio *inner = spread_of(io)->inner;
 
     if (!queue)
-        inner->ops->tx_flush(inner, 0);
+        inner->ops->tx_flush(inner, 0, more);
 }
 
 /* ---- waking ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A port that keeps the frames of a burst until it is told that none follows. The worker tells it
- * in each pass, after several bursts if there is as much to send. */
+/* A port that keeps the frames of a burst until it is told to send them. The worker tells it in
+ * each pass, after several bursts if there is as much to send, and says whether there is still
+ * more: it does not sleep then, and the next pass tells the port again. */
 #include <sched.h>
 #include <string.h>
 
@@ -9,8 +10,8 @@
 
 #define ROUNDS   50
 #define WRITES   14
-#define UNIT     1024
-#define PACKETS  (WRITES * UNIT / 256) /* by the kit's path MTU; more than a burst */
+#define UNIT     2048
+#define PACKETS  (WRITES * UNIT / 256) /* by the kit's path MTU */
 #define DEADLINE (20 * NS_PER_SEC)
 
 struct memory {
@@ -23,9 +24,11 @@ static struct keeper {
     struct pktio *end;
     const struct pktio_ops *inner;
     struct pktio_ops ops;
-    unsigned bursts; /* with frames, since the last flush */
-    unsigned most;   /* of them in one flush */
-    bool late;       /* something was kept when the worker went on */
+    unsigned bursts;     /* with frames, since the last flush */
+    unsigned most;       /* of them in one flush */
+    bool more;           /* as the last flush said */
+    unsigned times_more; /* that one said so */
+    bool late;           /* something was kept when the worker went on */
 } keeper[2];
 static unsigned keepers;
 
@@ -51,11 +54,13 @@ static void keeper_tx_burst(struct pktio *end, unsigned queue, struct frame *f, 
     k->inner->tx_burst(end, queue, f, n, used);
 }
 
-static void keeper_tx_flush(struct pktio *end, unsigned queue)
+static void keeper_tx_flush(struct pktio *end, unsigned queue, bool more)
 {
     struct keeper *k = keeper_of(end);
 
     k->most = max_of(k->most, k->bursts);
+    k->more = more;
+    k->times_more += more;
     k->bursts = 0;
 }
 
@@ -63,7 +68,7 @@ static bool keeper_wake_arm(struct pktio *end, unsigned queue)
 {
     struct keeper *k = keeper_of(end);
 
-    k->late |= k->bursts != 0;
+    k->late |= k->bursts || k->more;
     return k->inner->wake_arm(end, queue);
 }
 
@@ -126,7 +131,7 @@ static void test_flush(void **state)
     struct test_mr mr[2];
     struct test_cq cq[2];
 
-    _Static_assert(PACKETS > FRAME_BURST, "one burst is not enough");
+    _Static_assert(PACKETS > 3 * FRAME_BURST, "a pass after a pause is enough");
     dataplane_start(&dp, 1, &config);
     for (unsigned i = 0; i < 2; i++) {
         cq_open(&dp, i, &cq[i]);
@@ -143,9 +148,11 @@ static void test_flush(void **state)
     for (unsigned i = 0; i < 2; i++) {
         assert_false(keeper[i].late);
         assert_int_equal(keeper[i].bursts, 0);
+        assert_false(keeper[i].more);
         cq_close(&cq[i]);
     }
     assert_true(keeper[0].most > 1);
+    assert_true(keeper[0].times_more > 0);
 }
 
 int main(void)

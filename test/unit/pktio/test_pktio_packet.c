@@ -219,7 +219,7 @@ static void add_all(const struct bytes *b, unsigned n)
 static void send_all(const struct bytes *b, unsigned n)
 {
     add_all(b, n);
-    port->ops->tx_flush(port, 0);
+    port->ops->tx_flush(port, 0, false);
 }
 
 /* The next RoCE frame on the wire; the interface sends others, of its own. */
@@ -311,27 +311,32 @@ static bool wire_has_frame(void)
     return is_roce(buffer + HEAD_BYTES, (uint32_t)n);
 }
 
-/* Packets of several bursts leave together, as many as one frame may have. */
+/* Packets of several bursts leave together, as many as one frame may have. What does not fill one
+ * waits for the packets that follow; a packet by itself does not. */
 static void test_several_bursts(void **state)
 {
     struct address_vector av = flow(false, false, 0xC000, VLAN_NONE);
     static uint8_t frame[LONG_MAX];
-    static struct bytes b[4 * MANY];
+    static struct bytes b[5 * MANY + 1];
     struct virtio_net_hdr head;
     unsigned one_frame = 65000 / SEGMENT;
 
     open_one();
     if (ioctl(tap, TUNSETOFFLOAD, OFFLOADS))
         skip();
-    for (unsigned i = 0; i < 4 * MANY; i++)
+    for (unsigned i = 0; i <= 5 * MANY; i++)
         b[i] = make(&av, 1024, (uint16_t)(9 + i), i);
     for (unsigned i = 0; i < 4; i++)
         add_all(b + i * MANY, MANY);
     assert_false(wire_has_frame());
-    port->ops->tx_flush(port, 0);
+    port->ops->tx_flush(port, 0, true);
     assert_int_equal(read_tap(&head, frame), 42 + one_frame * SEGMENT);
-    assert_int_equal(read_tap(&head, frame), 42 + (4 * MANY - one_frame) * SEGMENT);
-    assert_int_equal(get_be16(frame + 18), 9 + one_frame);
+    assert_false(wire_has_frame());
+    send_all(b + 4 * MANY, MANY);
+    assert_int_equal(read_tap(&head, frame), 42 + (5 * MANY - one_frame) * SEGMENT);
+    add_all(b + 5 * MANY, 1);
+    port->ops->tx_flush(port, 0, true);
+    expect_on_wire(&b[5 * MANY]);
 }
 
 /* The kernel turns out not to know long frames when more wait than one system call sends. */
@@ -346,7 +351,7 @@ static void test_cut_after_all(void **state)
     for (unsigned i = 0; i < 4; i++)
         add_all(b + i * MANY, MANY);
     packet_port_of(port)->queue[0].no_segments = true;
-    port->ops->tx_flush(port, 0);
+    port->ops->tx_flush(port, 0, false);
     for (unsigned i = 0; i < 4 * MANY; i++)
         expect_on_wire(&b[i]);
 }
@@ -362,7 +367,7 @@ static void test_many_flows(void **state)
         b[i] = make(&av, 64, (uint16_t)i, i);
     for (unsigned i = 0; i < 4; i++)
         add_all(b + i * MANY, MANY);
-    port->ops->tx_flush(port, 0);
+    port->ops->tx_flush(port, 0, false);
     for (unsigned i = 0; i < 4 * MANY; i++)
         expect_on_wire(&b[i]);
 }

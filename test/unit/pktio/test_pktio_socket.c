@@ -16,6 +16,7 @@
 #include "socket.h"
 
 #define LIMIT_MS 5000
+#define SEGMENTS 64 /* of a datagram: the kernel's limit */
 
 static struct pktio *a, *b;
 static struct pktio_info info;
@@ -223,34 +224,73 @@ static void test_bursts(void **state)
     assert_memory_equal(next, sent, sizeof(next));
 }
 
-/* The packets of several bursts leave together: the identification counts them. */
-static void test_flush(void **state)
+/* A burst of a flow's packets, which the port keeps. */
+static void add_burst(const struct roce_flow *flow, unsigned first, unsigned packets)
 {
-    enum { BURSTS = 3, EACH = 20 };
-    struct roce_flow flow = flow_number(5);
+    struct frame f[FRAME_BURST];
+
+    assert_int_equal(a->ops->tx_lend(a, 0, f, FRAME_BURST), FRAME_BURST);
+    for (unsigned i = 0; i < packets; i++)
+        f[i].len = roce_frame_write(f[i].data, flow, first + i);
+    a->ops->tx_burst(a, 0, f, FRAME_BURST, packets);
+}
+
+/* The packets from `first` on, of one datagram: the identification counts them. */
+static void expect_datagram(unsigned first, unsigned packets)
+{
     struct frame f[FRAME_BURST];
     unsigned got = 0;
 
-    for (unsigned burst = 0; burst < BURSTS; burst++) {
-        assert_int_equal(a->ops->tx_lend(a, 0, f, FRAME_BURST), FRAME_BURST);
-        for (unsigned i = 0; i < EACH; i++)
-            f[i].len = roce_frame_write(f[i].data, &flow, burst * EACH + i);
-        a->ops->tx_burst(a, 0, f, FRAME_BURST, EACH);
-    }
-    assert_false(a->ops->wake_arm(a, 0));
-    assert_int_equal(receive_within(b, f, FRAME_BURST, 0), 0);
-    a->ops->tx_flush(a, 0);
-    assert_true(a->ops->wake_arm(a, 0));
-    while (got < BURSTS * EACH) {
+    while (got < packets) {
         unsigned count = receive_within(b, f, FRAME_BURST, LIMIT_MS);
 
         assert_true(count > 0);
         for (unsigned i = 0; i < count; i++, got++) {
-            assert_int_equal(roce_frame_number(f[i].data, f[i].len), got);
+            assert_int_equal(roce_frame_number(f[i].data, f[i].len), first + got);
             assert_int_equal(get_be16(f[i].data + ETH_LEN + 4), got);
         }
         release(b, f, count);
     }
+    assert_int_equal(got, packets);
+    assert_int_equal(receive_within(b, f, FRAME_BURST, 0), 0);
+}
+
+/* The packets of several bursts leave together. */
+static void test_flush(void **state)
+{
+    struct roce_flow flow = flow_number(5);
+    struct frame f[FRAME_BURST];
+
+    for (unsigned i = 0; i < 3; i++)
+        add_burst(&flow, 20 * i, 20);
+    assert_false(a->ops->wake_arm(a, 0));
+    assert_int_equal(receive_within(b, f, FRAME_BURST, 0), 0);
+    a->ops->tx_flush(a, 0, false);
+    assert_true(a->ops->wake_arm(a, 0));
+    expect_datagram(0, 60);
+}
+
+/* What does not fill a datagram waits for the packets that follow; a packet by itself does not. */
+static void test_more_follow(void **state)
+{
+    struct roce_flow flow = flow_number(6);
+    struct frame f[FRAME_BURST];
+
+    for (unsigned i = 0; i < 3; i++)
+        add_burst(&flow, 30 * i, 30);
+    a->ops->tx_flush(a, 0, true);
+    expect_datagram(0, SEGMENTS);
+    assert_int_equal(receive_within(a, f, FRAME_BURST, 0), 0);
+    assert_false(a->ops->wake_arm(a, 0));
+    add_burst(&flow, 90, 20);
+    a->ops->tx_flush(a, 0, true);
+    assert_int_equal(receive_within(b, f, FRAME_BURST, 0), 0);
+    a->ops->tx_flush(a, 0, false);
+    expect_datagram(SEGMENTS, 110 - SEGMENTS);
+    add_burst(&flow, 110, 1);
+    a->ops->tx_flush(a, 0, true);
+    expect_datagram(110, 1);
+    assert_true(a->ops->wake_arm(a, 0));
 }
 
 /* Packets of a flow with another hop limit are no part of the same datagram. */
@@ -430,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_more_follow),
         cmocka_unit_test(test_hop_limits),
     };
 
