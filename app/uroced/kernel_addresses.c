@@ -31,7 +31,8 @@ struct kernel_follow {
 
 static bool same_route(const struct net_route *a, const struct net_route *b)
 {
-    return gid_eq(&a->dst, &b->dst) && gid_eq(&a->via, &b->via) && a->prefix == b->prefix;
+    return gid_eq(&a->dst, &b->dst) && gid_eq(&a->via, &b->via) && a->prefix == b->prefix &&
+           a->by_source == b->by_source;
 }
 
 static bool has_same_address(const struct netdev_state *s, const struct net_address *a)

@@ -16,7 +16,8 @@ struct netdev_state {
     struct net_address address[NET_ADDRESS_MAX]; /* vlan VLAN_NONE; without those that the kernel
                                                     itself found to be duplicates */
     unsigned addresses;
-    struct net_route route[NET_ROUTE_MAX]; /* of the main table; without those of addresses */
+    struct net_route route[NET_ROUTE_MAX]; /* of the tables that the kernel's rules name for the
+                                              addresses; without those that addresses imply */
     unsigned routes;
 };
 
@@ -30,7 +31,7 @@ struct netdev_address {
 struct netdev_watch;
 
 /* Watches the addresses of all interfaces, or (ifindex not 0) the addresses, link and routes of
- * one. NULL: *err is a negative errno. */
+ * one, and the rules. NULL: *err is a negative errno. */
 struct netdev_watch *netdev_watch_open(uint32_t ifindex, int *err);
 void netdev_watch_close(struct netdev_watch *w);
 /* Readable after a change. */

@@ -4,6 +4,7 @@
  * the time until the next one. */
 #include <errno.h>
 #include <libmnl/libmnl.h>
+#include <linux/fib_rules.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
 #include <stdalign.h>
@@ -14,10 +15,14 @@
 
 #include "common.h"
 #include "inet.h"
-#include "netdev.h"
+#include "netdev_internal.h"
 
 #define DUMP_BYTES   32768 /* the most that the kernel fills at a time */
 #define DUMP_TIMEOUT 100   /* ms */
+
+/* <linux/rtnetlink.h> has names for the groups of old alone. */
+#define GROUP_IPV4_RULE (1U << (RTNLGRP_IPV4_RULE - 1))
+#define GROUP_IPV6_RULE (1U << (RTNLGRP_IPV6_RULE - 1))
 
 struct netdev_watch {
     struct mnl_socket *events;
@@ -36,7 +41,8 @@ struct netdev_watch *netdev_watch_open(uint32_t ifindex, int *err)
     unsigned groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
 
     if (ifindex)
-        groups |= RTMGRP_LINK | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+        groups |=
+            RTMGRP_LINK | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE | GROUP_IPV4_RULE | GROUP_IPV6_RULE;
     *err = -ENOMEM;
     if (!w)
         return NULL;
@@ -62,37 +68,6 @@ int netdev_watch_fd(const struct netdev_watch *w)
     return mnl_socket_get_fd(w->events);
 }
 
-/* ---- parts of messages ---- */
-
-static bool read_gid(union gid *gid, uint8_t family, const struct nlattr *attr)
-{
-    const uint8_t *bytes = mnl_attr_get_payload(attr);
-
-    if (family == AF_INET && mnl_attr_get_payload_len(attr) == 4)
-        *gid = gid_from_ipv4(bytes);
-    else if (family == AF_INET6 && mnl_attr_get_payload_len(attr) == 16)
-        memcpy(gid->raw, bytes, 16);
-    else
-        return false;
-    return true;
-}
-
-/* What a route is to without RTA_DST: everything. */
-static union gid any_destination(uint8_t family)
-{
-    return family == AF_INET ? gid_from_ipv4((const uint8_t[4]){0}) : (union gid){0};
-}
-
-/* The index of the route to the same destination, or s->routes. */
-static unsigned find_route(const struct netdev_state *s, const union gid *dst, uint8_t prefix)
-{
-    unsigned i = 0;
-
-    while (i < s->routes && (s->route[i].prefix != prefix || !gid_eq(&s->route[i].dst, dst)))
-        i++;
-    return i;
-}
-
 /* ---- notifications ---- */
 
 /* A host may have very many routes, which change all the time. One with several next hops has no
@@ -108,16 +83,16 @@ static bool is_route_of_others(const struct nlmsghdr *h, uint32_t ifindex,
 
     if (h->nlmsg_type != RTM_NEWROUTE && h->nlmsg_type != RTM_DELROUTE)
         return false;
-    dst = any_destination(rtm->rtm_family);
+    dst = netdev_any_destination(rtm->rtm_family);
     mnl_attr_for_each(attr, h, sizeof(*rtm))
     {
         if (mnl_attr_get_type(attr) == RTA_OIF)
             oif = mnl_attr_get_u32(attr);
         else if (mnl_attr_get_type(attr) == RTA_DST)
-            read_gid(&dst, rtm->rtm_family, attr);
+            netdev_read_gid(&dst, rtm->rtm_family, attr);
     }
     return oif != ifindex && (!(h->nlmsg_flags & NLM_F_REPLACE) ||
-                              find_route(have, &dst, rtm->rtm_dst_len) == have->routes);
+                              netdev_find_route(have, &dst, rtm->rtm_dst_len) == have->routes);
 }
 
 static bool are_routes_of_others(const char *buffer, ssize_t n, uint32_t ifindex,
@@ -146,12 +121,6 @@ bool netdev_watch_drain(struct netdev_watch *w, const struct netdev_state *have)
 }
 
 /* ---- reading ---- */
-
-struct config_reader {
-    uint32_t ifindex;
-    struct netdev_state *state;
-    uint32_t metric[NET_ROUTE_MAX];
-};
 
 /* An interface may have an address with several prefixes: the first counts. */
 static bool has_address(const struct netdev_state *s, const union gid *addr)
@@ -183,7 +152,7 @@ static bool read_address(const struct nlmsghdr *h, struct netdev_address *a, uin
     a->prefix = ifa->ifa_prefixlen;
     a->ifindex = ifa->ifa_index;
     *scope = ifa->ifa_scope;
-    return local && read_gid(&a->addr, ifa->ifa_family, local);
+    return local && netdev_read_gid(&a->addr, ifa->ifa_family, local);
 }
 
 static int on_address(const struct nlmsghdr *h, void *arg)
@@ -225,126 +194,6 @@ static int on_host_address(const struct nlmsghdr *h, void *arg)
     return MNL_CB_OK;
 }
 
-/* Adds a route. Of several to one destination the kernel uses the one with the lowest metric. */
-static void add_route(struct config_reader *r, const struct net_route *route, uint32_t metric)
-{
-    struct netdev_state *s = r->state;
-    unsigned i = find_route(s, &route->dst, route->prefix);
-
-    if (i == NET_ROUTE_MAX || (i < s->routes && r->metric[i] <= metric))
-        return;
-    s->routes += i == s->routes;
-    s->route[i] = *route;
-    r->metric[i] = metric;
-}
-
-static bool read_next_hop(union gid *via, uint8_t family, const struct rtnexthop *hop)
-{
-    const struct nlattr *attr;
-    bool gateway = false;
-
-    mnl_attr_for_each_payload((const void *)RTNH_DATA(hop), hop->rtnh_len - sizeof(*hop))
-    {
-        if (mnl_attr_get_type(attr) == RTA_GATEWAY)
-            gateway = read_gid(via, family, attr);
-    }
-    return gateway;
-}
-
-/* Of several next hops the first one by this interface that lives. False: there is none. */
-static bool choose_next_hop(union gid *via, uint8_t family, const struct nlattr *list,
-                            uint32_t ifindex)
-{
-    const struct rtnexthop *hop = mnl_attr_get_payload(list);
-    int left = mnl_attr_get_payload_len(list);
-
-    for (; RTNH_OK(hop, left); hop = RTNH_NEXT(hop)) {
-        if ((uint32_t)hop->rtnh_ifindex == ifindex &&
-            !(hop->rtnh_flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN)) && read_next_hop(via, family, hop))
-            return true;
-        left -= (int)RTNH_ALIGN(hop->rtnh_len);
-    }
-    return false;
-}
-
-/* Whether a network is that of an address, or the link-local one: every port has a route there. */
-static bool is_connected(const struct netdev_state *s, const struct net_route *route)
-{
-    for (unsigned i = 0; i < s->addresses; i++)
-        if (s->address[i].prefix == route->prefix &&
-            gid_is_ipv4(&s->address[i].addr) == gid_is_ipv4(&route->dst) &&
-            inet_same_prefix(&s->address[i].addr, &route->dst, route->prefix))
-            return true;
-    return gid_is_link_local(&route->dst);
-}
-
-/* Adds a network whose hosts are on the link: the destination of a route without a gateway, or a
- * gateway that the kernel was told to be there (`onlink`). */
-static void add_direct(struct config_reader *r, const struct net_route *route, uint32_t metric)
-{
-    struct net_route direct = *route;
-
-    direct.via = inet_unspecified(gid_is_ipv4(&route->dst));
-    if (!is_connected(r->state, &direct))
-        add_route(r, &direct, metric);
-}
-
-static int on_route(const struct nlmsghdr *h, void *arg)
-{
-    const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
-    struct config_reader *r = arg;
-    struct net_route route = {.prefix = rtm->rtm_dst_len, .vlan = VLAN_NONE}, gateway;
-    const struct nlattr *attr;
-    uint32_t oif = 0, table = rtm->rtm_table, metric = 0;
-    enum { DIRECT, GATEWAY, OTHER } way = DIRECT;
-
-    /* What the kernel has learned of a single destination, such as its MTU, is no route. */
-    if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST ||
-        rtm->rtm_flags & RTM_F_CLONED)
-        return MNL_CB_OK;
-    route.dst = any_destination(rtm->rtm_family);
-    mnl_attr_for_each(attr, h, sizeof(*rtm))
-    {
-        switch (mnl_attr_get_type(attr)) {
-        case RTA_DST:
-            if (!read_gid(&route.dst, rtm->rtm_family, attr))
-                return MNL_CB_OK;
-            break;
-        case RTA_GATEWAY:
-            way = read_gid(&route.via, rtm->rtm_family, attr) ? GATEWAY : OTHER;
-            break;
-        case RTA_VIA: /* a gateway of the other IP version */
-            way = OTHER;
-            break;
-        case RTA_MULTIPATH:
-            way = choose_next_hop(&route.via, rtm->rtm_family, attr, r->ifindex) ? GATEWAY : OTHER;
-            oif = r->ifindex;
-            break;
-        case RTA_OIF:
-            oif = mnl_attr_get_u32(attr);
-            break;
-        case RTA_TABLE:
-            table = mnl_attr_get_u32(attr);
-            break;
-        case RTA_PRIORITY:
-            metric = mnl_attr_get_u32(attr);
-            break;
-        }
-    }
-    if (way == OTHER || oif != r->ifindex || table != RT_TABLE_MAIN)
-        return MNL_CB_OK;
-    if (way == DIRECT) {
-        add_direct(r, &route, metric);
-        return MNL_CB_OK;
-    }
-    gateway = (struct net_route){
-        .dst = route.via, .prefix = gid_is_ipv4(&route.via) ? 32 : 128, .vlan = VLAN_NONE};
-    if (rtm->rtm_flags & RTNH_F_ONLINK)
-        add_direct(r, &gateway, metric);
-    add_route(r, &route, metric);
-    return MNL_CB_OK;
-}
-
 /* A dump to request, and what takes its messages. */
 struct dump {
     uint16_t type;
@@ -378,17 +227,14 @@ static int request_dump(struct mnl_socket *s, const struct dump *d, void *arg)
     return ret;
 }
 
-static int request_dumps(const struct dump *d, unsigned n, void *arg)
+static int read_dump(const struct dump *d, void *arg)
 {
     struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-    int err = 0;
+    int err;
 
     if (!s)
         return -errno;
-    if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0)
-        err = -errno;
-    for (unsigned i = 0; i < n && !err; i++)
-        err = request_dump(s, &d[i], arg);
+    err = mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : request_dump(s, d, arg);
     mnl_socket_close(s);
     return err;
 }
@@ -401,19 +247,38 @@ static int64_t now_ms(void)
     return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
 }
 
+static int read_interface(struct config_reader *r)
+{
+    static const struct dump addresses = {RTM_GETADDR, sizeof(struct ifaddrmsg), on_address};
+    static const struct dump rules = {RTM_GETRULE, sizeof(struct fib_rule_hdr), netdev_on_rule};
+    static const struct dump routes = {RTM_GETROUTE, sizeof(struct rtmsg), netdev_on_route};
+    int err;
+
+    r->state->addresses = r->state->routes = r->rules = 0;
+    err = read_dump(&addresses, r);
+    if (err)
+        return err;
+    err = read_dump(&rules, r);
+    if (err == -EINTR)
+        return err;
+    if (err)
+        netdev_default_rules(r);
+    err = read_dump(&routes, r);
+    if (!err)
+        netdev_apply_ranks(r);
+    return err;
+}
+
 /* If the configuration changes during a dump (NLM_F_DUMP_INTR), unchanged entries may be missing.
  */
 int netdev_read(uint32_t ifindex, struct netdev_state *state)
 {
-    static const struct dump dumps[] = {{RTM_GETADDR, sizeof(struct ifaddrmsg), on_address},
-                                        {RTM_GETROUTE, sizeof(struct rtmsg), on_route}};
     struct config_reader r = {.ifindex = ifindex, .state = state};
     int64_t until = now_ms() + DUMP_TIMEOUT;
     int err;
 
     do {
-        state->addresses = state->routes = 0;
-        err = request_dumps(dumps, ARRAY_SIZE(dumps), &r);
+        err = read_interface(&r);
     } while (err == -EINTR && now_ms() < until);
     return err;
 }
@@ -427,7 +292,7 @@ int netdev_read_host(struct netdev_address **list, unsigned *count)
 
     do {
         l.count = 0;
-        err = request_dumps(&dump, 1, &l);
+        err = read_dump(&dump, &l);
     } while (err == -EINTR && now_ms() < until);
     if (err) {
         free(l.address);

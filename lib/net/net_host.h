@@ -42,7 +42,7 @@ struct net_path {
     uint8_t mac[6];
     union gid next_hop; /* the address itself, or a gateway's */
     uint32_t mtu;       /* bytes of an IP packet: the port's, or less when a router reported less */
-    uint8_t bits;       /* of the route's prefix, of 128 (0.0.0.0/0: 96); 0: none */
+    uint8_t bits;       /* of the route's prefix, of 128 (0.0.0.0/0: 96); 0: none, or by_source */
     bool is_timed;      /* the answer is waited for, or verified: net_host_next_timer is earlier */
 };
 
@@ -139,6 +139,8 @@ struct net_route {
     union gid dst, via;
     uint8_t prefix;
     uint16_t vlan;
+    bool
+        by_source; /* for packets that have a source already: it is no reason to choose this port */
 };
 int net_host_add_route(struct net_host *h, const struct net_route *r);
 int net_host_remove_route(struct net_host *h, const struct net_route *r); /* -ENOENT */

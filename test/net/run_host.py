@@ -389,6 +389,44 @@ class Tests:
         lab.ip("two", "address", "del", "10.87.0.1/32", "dev", "roce")
         kit.wait_until(lambda: "10.87.0.1" not in gids(two) and ("10.88.0.254/32", None) not in routes(), 10, "nothing is left")
 
+    def routes_by_rules(self):
+        """tables that the kernel's rules name for the addresses of the interface are used, and no others"""
+        lab, two = self.lab, self.daemons["two"]
+        routes = lambda: {(row["to"], row.get("via")) for row in two.show("routes")}
+        before = routes()
+        for to in ("default", "10.80.0.0/25"):
+            lab.ip("two", "route", "add", to, "via", "10.78.0.254", "dev", "roce", "table", "101")
+        lab.ip("two", "-6", "route", "add", "fd80::/64", "via", "fd78::fe", "dev", "roce", "table", "101")
+        lab.ip("two", "route", "add", "10.86.0.0/16", "via", "10.78.0.252", "dev", "roce")
+        kit.wait_until(lambda: routes() == before | {("10.86.0.0/16", "10.78.0.252")}, 10, "the main table's route alone")
+        table, ours = ("lookup", "101"), ("from", "10.78.0.21", "lookup", "101")
+        others = (("from", "10.79.0.0/16", *table), ("not", "from", "10.77.0.0/16", *table), ("to", "10.80.0.0/24", *ours),
+                  ("fwmark", "7", *ours), ("iif", "roce", *ours), ("ipproto", "tcp", *ours), ("dport", "1-4790", *ours))
+        for other in others:
+            lab.ip("two", "rule", "add", "priority", "200", *other)
+        lab.ip("two", "rule", "add", "priority", "201", "from", "10.78.0.0/16", "lookup", "101", "suppress_prefixlength", "0")
+        lab.ip("two", "-6", "rule", "add", "priority", "200", "from", "fd78::/16", "iif", "lo", "lookup", "101")
+        kit.wait_until(lambda: {("10.80.0.0/25", "10.78.0.254"), ("fd80::/64", "fd78::fe")} <= routes(), 10, "two rules")
+        claim(not [to for to, _ in routes() if to.startswith("0.0.0.0")], f"a rule that is not ours: {routes()}")
+        lab.ip("two", "rule", "add", "priority", "300", "oif", "roce", "ipproto", "udp", "dport", "4791", *ours)
+        kit.wait_until(lambda: ("0.0.0.0/0", "10.78.0.254") in routes(), 10, "our rule")
+        claim(("10.86.0.0/16", "10.78.0.254") in routes(), f"the main table is asked after ours: {routes()}")
+        by_source = lambda to: next(row.get("by_source", False) for row in two.show("routes") if row["to"] == to)
+        claim(by_source("0.0.0.0/0") and not by_source("10.86.0.0/16"), f"{two.show('routes')}")
+        lab.ip("two", "route", "add", "default", "via", "10.78.0.252", "dev", "roce")
+        kit.wait_until(lambda: not by_source("0.0.0.0/0"), 10, "the main table has a default, too")
+        claim(("0.0.0.0/0", "10.78.0.254") in routes(), f"{two.show('routes')}")
+        lab.ip("two", "route", "del", "default", "via", "10.78.0.252")
+        for number in ("200",) * len(others) + ("201",):
+            lab.ip("two", "rule", "del", "priority", number)
+        lab.ip("two", "-6", "rule", "del", "priority", "200")
+        kit.wait_until(lambda: ("fd80::/64", "fd78::fe") not in routes(), 10, "the rule of IPv6 goes")
+        kit.check_pingpong(self.pair("three", "two", "ibv_rc_pingpong -g 0 -c -n 100", number=3))
+        lab.ip("two", "rule", "del", "priority", "300")
+        kit.wait_until(lambda: ("10.86.0.0/16", "10.78.0.252") in routes(), 10, "the main table again")
+        lab.ip("two", "route", "del", "10.86.0.0/16")
+        kit.wait_until(lambda: routes() == before, 10, "as before")
+
     def exception_path(self):
         """a kernel behind the port keeps its network: echo, TCP and RoCE over one address"""
         lab = self.lab
@@ -468,7 +506,7 @@ class Tests:
     POINTS = (kernel_pings_ipv4, kernel_pings_ipv6, kernel_knows_the_mac, duplicate_is_given_up,
               kernel_gives_up_duplicate, programs_resolve, nobody_there, through_a_router, too_big, group_membership,
               moved_peer, link_events, renamed_interface, follows_the_kernel, routes_by_the_kernels_networks,
-              follows_what_the_kernel_prefers, replaced_routes, routes_on_the_link, exception_path,
+              follows_what_the_kernel_prefers, replaced_routes, routes_on_the_link, routes_by_rules, exception_path,
               exception_path_is_deleted,
               exception_without_a_kernel_interface, nothing_bad)
 

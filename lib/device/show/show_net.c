@@ -61,6 +61,8 @@ static void add_route(void *window, const struct net_route *r, bool connected)
     if (!connected)
         json_object_set_new(o, "via", show_gid(&r->via));
     set_vlan(o, r->vlan);
+    if (r->by_source)
+        json_object_set_new(o, "by_source", json_true());
     json_array_append_new(w->list, o);
 }
 

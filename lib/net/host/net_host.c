@@ -230,8 +230,8 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
                      ns_t now, struct net_path *path)
 {
     const struct own_address *own;
+    struct route_choice choice;
     const uint8_t *mac;
-    union gid hop;
     ns_t before;
     int bits, err;
 
@@ -252,8 +252,8 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
         memcpy(path->mac, h->port.cfg.mac, 6);
         return 0;
     }
-    bits = route_lookup(&h->routes, dst, vlan, &hop);
-    path->bits = (uint8_t)(bits < 0 ? 0 : gid_is_ipv4(dst) ? bits + 96 : bits);
+    bits = route_lookup(&h->routes, dst, vlan, &choice);
+    path->bits = (uint8_t)(bits < 0 || choice.by_source ? 0 : gid_is_ipv4(dst) ? bits + 96 : bits);
     mac = ncache_static_mac(&h->neighbours, dst, vlan);
     if (mac) { /* the configuration overrides the routes */
         memcpy(path->mac, mac, 6);
@@ -267,7 +267,7 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
     }
     if (bits < 0)
         return bits;
-    path->next_hop = hop;
+    path->next_hop = choice.next_hop;
     before = ncache_next(&h->neighbours);
     err = ncache_resolve(&h->neighbours, src, &path->next_hop, vlan, now, path->mac);
     path->is_timed = ncache_next(&h->neighbours) < before;

@@ -37,11 +37,11 @@ static bool is_on_link(const struct route_table *t, const union gid *addr, uint1
 }
 
 int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vlan,
-                 union gid *next_hop)
+                 struct route_choice *c)
 {
     int best;
 
-    *next_hop = *dst;
+    *c = (struct route_choice){.next_hop = *dst};
     if (gid_is_link_local(dst))
         return LINK_LOCAL_BITS;
     best = address_connected_bits(t->addresses, dst, vlan);
@@ -51,7 +51,8 @@ int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vla
         if ((int)r->prefix > best && fits(r, dst, vlan) &&
             (is_direct(r) || is_on_link(t, &r->via, vlan))) {
             best = r->prefix;
-            *next_hop = is_direct(r) ? *dst : r->via;
+            c->next_hop = is_direct(r) ? *dst : r->via;
+            c->by_source = r->by_source;
         }
     }
     return best < 0 ? -ENETUNREACH : best;

@@ -18,8 +18,13 @@ int route_remove(struct route_table *t, const struct net_route *r);
 void route_each(const struct route_table *t, void *ctx,
                 void (*visit)(void *ctx, const struct net_route *r, bool connected));
 
-/* The route's prefix length and the next hop, or -ENETUNREACH. */
+struct route_choice {
+    union gid next_hop;
+    bool by_source; /* as net_route.by_source */
+};
+
+/* The route's prefix length, or -ENETUNREACH. */
 int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vlan,
-                 union gid *next_hop);
+                 struct route_choice *c);
 
 #endif

@@ -90,7 +90,8 @@ static void test_loopback_is_not_routed(void **state)
     net_kit_free(k);
 }
 
-/* A path says how long the prefix is that fits, as of an IPv6 address. */
+/* A path says how long the prefix is that fits, as of an IPv6 address, unless the route is for
+ * packets that have a source already. */
 static void test_bits_of_a_path(void **state)
 {
     struct net_kit *k = router_kit();
@@ -102,11 +103,19 @@ static void test_bits_of_a_path(void **state)
         {"10.0.0.1", "8.8.8.8", 96},       {"10.0.0.1", "10.1.9.9", 96 + 16},
         {"10.0.0.1", "10.0.0.5", 96 + 24}, {"10.0.0.1", "10.0.0.9", 128},
         {"fd00::1", "fd01::1", 0},         {"fd00::1", "fe80::1", 64},
+        {"10.0.0.1", "10.2.9.9", 0},
     };
+    struct net_route by_source = {.dst = gid_of("10.2.0.0"),
+                                  .via = gid_of("10.0.0.252"),
+                                  .prefix = 16,
+                                  .by_source = true,
+                                  .vlan = VLAN_NONE};
 
     assert_int_equal(route(k, "0.0.0.0", 0, "10.0.0.254", VLAN_NONE), 0);
     assert_int_equal(route(k, "10.1.0.0", 16, "10.0.0.253", VLAN_NONE), 0);
     assert_int_equal(route(k, "::", 0, "fe80::ff", VLAN_NONE), 0);
+    assert_int_equal(net_host_add_route(k->node[0].h, &by_source), 0);
+    check_hop(k, "10.0.0.1", "10.2.9.9", VLAN_NONE, "10.0.0.252");
     for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
         net_kit_resolve(k, 0, cases[i].src, cases[i].dst, VLAN_NONE);
         assert_int_equal(net_kit_path.bits, cases[i].bits);
