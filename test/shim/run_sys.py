@@ -536,6 +536,25 @@ print(open("{PORT}/state").read(), open("{PORT}/phys_state").read(), sep="", end
         own.stop()
 
 
+TWO_DEVICES = "".join(f"[port.{i}]\ndevice = loopback\naddress.0 = 127.0.0.{i + 1}\n" for i in range(2))
+
+
+def two_devices():
+    """Each device of a daemon has all files, with its own values."""
+    own = kit.Daemon(build, kit.scratch_folder(), configuration=TWO_DEVICES)
+    try:
+        names = [name.replace("uroce0", "uroce1") for name in FORMATS if "/net/" not in name]
+        names += [f"{PORT.replace('uroce0', 'uroce1')}/hw_counters/{name}" for name in HW_COUNTERS]
+        expect(script(ROOT, f"""
+print(sorted(os.listdir("/sys/class/infiniband")), sorted(os.listdir("/dev/infiniband")))
+print([name for name in {names!r} if not os.path.exists(name)])
+for device in ("uroce0", "uroce1"):
+    print(open("/sys/class/infiniband/" + device + "/ports/1/gids/0").read()[-5:], end="")
+""", socket=own.socket), "['uroce0', 'uroce1'] ['rdma_cm', 'uverbs0', 'uverbs1']\n[]\n0001\n0002\n")
+    finally:
+        own.stop()
+
+
 def points_of(who):
     yield "each file in the kernel's format", formats
     yield "paths as of a PCI device", paths
@@ -557,6 +576,7 @@ def points_of(who):
         yield "memory is mapped as without namespace", lambda who: adopted()
         yield "counters of connections that are gone", lambda who: hardware_counters()
         yield "--device-name", lambda who: chosen_names()
+        yield "two devices", lambda who: two_devices()
         yield "ibstat and ibstatus", lambda who: ibstat()
         yield "the watching process is killed", lambda who: watcher_killed()
         yield "the daemon ends", lambda who: daemon_gone()

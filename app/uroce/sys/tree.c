@@ -125,9 +125,9 @@ static void make_values(struct sys_tree *t, struct sys_port *p, const struct fac
 {
     static const char *const name[] = {"state", "phys_state", "rate"};
 
-    while (sys_counters[t->files].name != NULL)
+    t->files = FILE_COUNTERS; /* each device has the same */
+    while (sys_counters[t->files - FILE_COUNTERS].name != NULL)
         t->files++;
-    t->files += FILE_COUNTERS;
     p->file = calloc(t->files, sizeof(*p->file));
     if (p->file == NULL) {
         t->err = -ENOMEM;
