@@ -15,6 +15,7 @@
 
 /* A copy of a frame. */
 struct held {
+    const struct inject_live *live; /* the rule that it waits for */
     struct inject_wait wait;
     uint32_t len;
     uint16_t slot;
@@ -66,9 +67,12 @@ static bool is_ours(const struct port_inject *pi, const struct frame *f)
 }
 
 static bool hold(struct port_inject *pi, struct held_list *list, const struct frame *f,
-                 struct inject_wait wait)
+                 const struct inject_live *live, ns_t now)
 {
-    struct held h = {.wait = wait, .len = f->len, .icrc_omitted = f->icrc_omitted};
+    struct held h = {.live = live,
+                     .wait = inject_wait_of(&live->rule, now, list->passed),
+                     .len = f->len,
+                     .icrc_omitted = f->icrc_omitted};
 
     if (!pi->free_count || f->len > pi->room)
         return false;
@@ -78,13 +82,13 @@ static bool hold(struct port_inject *pi, struct held_list *list, const struct fr
     return true;
 }
 
-/* The next one that may go on; NULL: there is none. Without rules all may. */
-static struct held *find_ready(struct port_inject *pi, struct held_list *list, ns_t now)
+/* The next one that may go on; NULL: there is none. */
+static struct held *find_ready(struct held_list *list, ns_t now)
 {
     for (unsigned i = 0; i < list->n; i++) {
         struct held *h = &list->held[i];
 
-        if (!pi->rules || inject_wait_is_over(&h->wait, now, list->passed))
+        if (inject_wait_is_over(&h->wait, now, list->passed))
             return h;
     }
     return NULL;
@@ -115,7 +119,7 @@ static bool act(struct port_inject *pi, struct held_list *list, const struct inj
                 uint64_t index, struct frame *f, ns_t now)
 {
     if (inject_waits(live->rule.act))
-        return hold(pi, list, f, inject_wait_of(&live->rule, now, list->passed));
+        return hold(pi, list, f, live, now);
     return inject_change(&live->rule, index, f);
 }
 
@@ -140,7 +144,7 @@ static unsigned give_ready(struct port_inject *pi, struct frame *f, unsigned n, 
 {
     struct held *ready;
 
-    while (n < room && (ready = find_ready(pi, &pi->rx, now))) {
+    while (n < room && (ready = find_ready(&pi->rx, now))) {
         struct held h = take(&pi->rx, ready);
 
         f[n++] = (struct frame){
@@ -234,7 +238,7 @@ static void send_ready(struct port_inject *pi, unsigned queue, ns_t now)
     struct held *ready;
     struct frame f;
 
-    while ((ready = find_ready(pi, &pi->tx, now)) && ops->tx_lend(pi->inner, queue, &f, 1))
+    while ((ready = find_ready(&pi->tx, now)) && ops->tx_lend(pi->inner, queue, &f, 1))
         pktio_send(pi->inner, queue, &f, 1, fill(pi, &f, ready));
 }
 
@@ -260,7 +264,7 @@ static void inject_tx_burst(struct pktio *io, unsigned queue, struct frame *f, u
                 engine_tx_dropped(pi->port->engine, DROP_fault_rule, p.dest_qpn, p.psn, now);
             back[dropped++] = f[i];
         }
-        while (spare < n && (ready = find_ready(pi, &pi->tx, now))) {
+        while (spare < n && (ready = find_ready(&pi->tx, now))) {
             if (fill(pi, &f[spare], ready))
                 out[sent++] = f[spare++];
         }
@@ -341,6 +345,22 @@ struct change {
     bool waits; /* for frames that have not left */
 };
 
+static bool has_rule(const struct port_inject *pi, const struct inject_live *live)
+{
+    for (unsigned i = 0; i < pi->rules; i++)
+        if (pi->rule[i] == live)
+            return true;
+    return false;
+}
+
+/* Frames whose rule is gone wait no more. */
+static void release_held(const struct port_inject *pi, struct held_list *list)
+{
+    for (unsigned i = 0; i < list->n; i++)
+        if (!has_rule(pi, list->held[i].live))
+            list->held[i].wait = (struct inject_wait){0};
+}
+
 /* Between two passes: the worker has no frame but those that late calls keep. */
 static void change_rules(struct worker *w, void *arg)
 {
@@ -350,6 +370,8 @@ static void change_rules(struct worker *w, void *arg)
     for (unsigned i = 0; i < c->n; i++)
         pi->rule[i] = c->rule[i];
     pi->rules = c->n;
+    release_held(pi, &pi->rx);
+    release_held(pi, &pi->tx);
     c->waits = !place(pi) && !pi->rules;
 }
 

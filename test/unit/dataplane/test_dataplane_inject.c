@@ -236,34 +236,71 @@ static void test_wait(void **state)
     expect_port_itself();
 }
 
+static void send_one(void)
+{
+    struct test_send s = {.op = SQE_WRITE,
+                          .signaled = true,
+                          .addr = KIT_BASE,
+                          .remote_addr = KIT_BASE + 4096,
+                          .len = 64,
+                          .lkey = mr.key,
+                          .rkey = mr.key};
+
+    post_send(&pair[0], &s);
+    ring_bell(&pair[0]);
+}
+
+static void await_one(void)
+{
+    const ns_t deadline = worker_time() + TIMEOUT;
+
+    while (!cq_reader_peek(&cq.reader)) {
+        require(worker_time() < deadline);
+        sched_yield();
+    }
+    assert_int_equal(cq_reader_peek(&cq.reader)->status, WC_SUCCESS);
+    cq_reader_advance(&cq.reader);
+}
+
+static void await_action(void)
+{
+    const ns_t deadline = worker_time() + TIMEOUT;
+
+    while (!atomic_load(&live[0].hits.acted)) {
+        require(worker_time() < deadline);
+        sched_yield();
+    }
+}
+
 /* Rules are removed while frames wait, and while the worker sends. */
 static void test_remove_with_frames(void **state)
 {
     for (unsigned i = 0; i < 20; i++) {
-        struct test_send s = {.op = SQE_WRITE,
-                              .signaled = true,
-                              .addr = KIT_BASE,
-                              .remote_addr = KIT_BASE + 4096,
-                              .len = 64,
-                              .lkey = mr.key,
-                              .rkey = mr.key};
-        const ns_t deadline = worker_time() + TIMEOUT;
-
         set_rule(i % 2 ? "delay 9s rx" : "delay 9s tx");
-        post_send(&pair[0], &s);
-        ring_bell(&pair[0]);
-        while (!atomic_load(&live[0].hits.acted)) {
-            require(worker_time() < deadline);
-            sched_yield();
-        }
+        send_one();
+        await_action();
         remove_rules();
-        while (!cq_reader_peek(&cq.reader)) {
-            require(worker_time() < deadline);
-            sched_yield();
-        }
-        assert_int_equal(cq_reader_peek(&cq.reader)->status, WC_SUCCESS);
-        cq_reader_advance(&cq.reader);
+        await_one();
     }
+}
+
+/* The rule is gone and another one is there: the ACK that waited comes at once. It is the only one,
+ * as the request is not sent again. */
+static void test_remove_one(void **state)
+{
+    static const char *const text[] = {"delay 9s rx opcode RC_ACK", "delay 9s tx opcode RC_ACK"};
+    struct inject_live *const stays = &live[1];
+    char error[INJECT_ERROR_MAX];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(text); i++) {
+        set_rules(text + i, 1);
+        assert_int_equal(inject_parse(&stays->rule, "drop tx opcode RC_WRITE_ONLY", error), 0);
+        send_one();
+        await_action();
+        assert_int_equal(port_inject_set(port(), &stays, 1), 0);
+        await_one();
+    }
+    expect_port_itself();
 }
 
 /* The first rule that acts decides; one that does not act leaves the packet to the next. */
@@ -289,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_remove_with_frames),
+        cmocka_unit_test(test_remove_one),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
