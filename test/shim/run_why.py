@@ -197,6 +197,18 @@ def failures_first(daemon, program):
         raise kit.Failure(why(daemon))
 
 
+def rules_that_are_over(daemon, program):
+    """A rule whose time is over may explain what failed before: it is named, and not as one that still acts."""
+    rule = "drop rx opcode CNP for 1ns"
+    add_rule(daemon, rule)
+    try:
+        pid, _ = run_case(daemon, program, "wrong_lkey", None)
+        lines = [line for line in why(daemon, f"pid={pid}").splitlines() if rule in line]
+    finally:
+        remove_rules(daemon)
+    expect(lines, [f"  there is a rule of `uroce fault`: {rule} (it has acted 0 times)"])
+
+
 def other_users(daemon, program):
     """A user sees what failed in programs of this user, and nothing of others."""
     if os.geteuid() or not shutil.which("setpriv"):
@@ -380,7 +392,8 @@ def main():
         points += [(f"{name_of(case)}, workers: {workers}",
                     lambda daemon=daemon, case=case: disaster(daemon, arguments.program, *case)) for case in CASES]
         points += [(f"{point.__name__}, workers: {workers}", lambda daemon=daemon, point=point: point(daemon, arguments.program))
-                   for point in (questions, connections, failures_first, other_users, bad_questions, without_daemon)]
+                   for point in (questions, connections, failures_first, rules_that_are_over, other_users, bad_questions,
+                                 without_daemon)]
     points += [(point.__name__, lambda point=point: point(kit.Build(arguments.build), arguments.program))
                for point in (two_hosts, killed_daemon, ended_daemon, ended_daemon_of_a_user)]
     try:

@@ -161,7 +161,7 @@ static void print_rules(const json_t *root)
 
     json_array_foreach(json_object_get(root, "faults"), k, rule)
     {
-        printf("  a rule of `uroce fault` is in force: %s (it has acted %" JSON_INTEGER_FORMAT
+        printf("  there is a rule of `uroce fault`: %s (it has acted %" JSON_INTEGER_FORMAT
                " times)\n",
                why_text(rule, "rule"), why_number(rule, "acted"));
     }
