@@ -16,10 +16,12 @@ static bool find_packet(struct encap_view *v, struct pkt *p, const struct frame 
            pkt_parse(p, v->bth, v->bth_len) == DROP_NONE;
 }
 
-/* Acknowledges are ACKs or NAKs. */
+/* Acknowledges are ACKs or NAKs. One with a payload is a report of selective repeat, which refuses
+ * nothing whatever its syndrome is. */
 static bool is_ack(const struct pkt *p)
 {
-    return (p->opcode & PKT_OP_MASK) == OP_ACK && (p->aeth.syndrome & AETH_CLASS_MASK) == AETH_ACK;
+    return (p->opcode & PKT_OP_MASK) == OP_ACK && !p->payload_len &&
+           (p->aeth.syndrome & AETH_CLASS_MASK) == AETH_ACK;
 }
 
 bool inject_read(struct inject_packet *p, const struct frame *f)

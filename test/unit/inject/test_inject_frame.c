@@ -4,10 +4,12 @@
 
 #include "encap.h"
 #include "inject.h"
+#include "kept_map.h"
 #include "pkt.h"
 #include "unit.h"
 
 #define PAYLOAD 21
+#define REPORT  (KEPT_MAP_HEAD + 8) /* of an ACK that tells of losses */
 
 static struct frame make(uint8_t bytes[256], uint8_t opcode, uint32_t payload, bool omitted)
 {
@@ -157,10 +159,10 @@ static void test_nak(void **state)
         assert_true(inject_read(&p, &f) && !p.is_ack);
         assert_false(inject_nak(&rule, &f)); /* it is a NAK by now */
     }
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         static const uint8_t other[] = {OPCODE(PKT_RC, OP_READ_RESP_ONLY),
-                                        OPCODE(PKT_UD, OP_SEND_ONLY)};
-        struct frame f = make(bytes, other[i], PAYLOAD, false);
+                                        OPCODE(PKT_UD, OP_SEND_ONLY), OPCODE(PKT_RC, OP_ACK)};
+        struct frame f = make(bytes, other[i], i < 2 ? PAYLOAD : REPORT, false);
         struct inject_packet p = {.direction = INJECT_TX};
 
         assert_true(inject_read(&p, &f) && !p.is_ack);
