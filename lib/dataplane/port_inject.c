@@ -105,14 +105,14 @@ static struct held take(struct held_list *list, struct held *h)
 
 /* ---- rules ---- */
 
-static struct inject_live *choose(struct port_inject *pi, struct inject_packet *p,
-                                  const struct frame *f, ns_t now, uint64_t *index)
+/* Whether it is a RoCE packet. */
+static bool read_packet(struct port_inject *pi, struct inject_packet *p, const struct frame *f)
 {
     bool is_roce = pi->rules && inject_read(p, f);
 
     if (is_roce && p->direction == INJECT_RX)
         p->program = engine_program_of(pi->port->engine, p->dest_qpn);
-    return inject_choose(pi->rule, pi->rules, is_roce ? p : NULL, now, index);
+    return is_roce;
 }
 
 static bool act(struct port_inject *pi, struct held_list *list, const struct inject_live *live,
@@ -123,15 +123,23 @@ static bool act(struct port_inject *pi, struct held_list *list, const struct inj
     return inject_change(&live->rule, index, f);
 }
 
-/* Whether the frame itself goes on, perhaps changed. *taken: what took it away. */
+/* Whether the frame itself goes on, perhaps changed. *taken: what took it away. A rule that misses
+ * leaves the frame to the next one. */
 static bool pass(struct port_inject *pi, struct inject_packet *p, struct frame *f, ns_t now,
                  enum inject_act *taken)
 {
     struct held_list *list = p->direction == INJECT_RX ? &pi->rx : &pi->tx;
+    const struct inject_packet *roce = read_packet(pi, p, f) ? p : NULL;
+    struct inject_live *live;
     uint64_t index = 0;
-    struct inject_live *live = choose(pi, p, f, now, &index);
+    unsigned next = 0;
+    bool done = false;
 
-    *taken = live ? inject_conclude(live, act(pi, list, live, index, f, now)) : INJECT_NOTHING;
+    *taken = INJECT_NOTHING;
+    while (!done && (live = inject_choose(pi->rule, pi->rules, roce, now, &next, &index)) != NULL) {
+        done = act(pi, list, live, index, f, now);
+        *taken = inject_conclude(live, done);
+    }
     list->passed += *taken == INJECT_NOTHING;
     return *taken == INJECT_NOTHING;
 }

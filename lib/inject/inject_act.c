@@ -21,7 +21,8 @@ struct inject_live *inject_link_taker(struct inject_live *const *rule, unsigned 
 }
 
 struct inject_live *inject_choose(struct inject_live *const *rule, unsigned n,
-                                  const struct inject_packet *p, ns_t now, uint64_t *index)
+                                  const struct inject_packet *p, ns_t now, unsigned *next,
+                                  uint64_t *index)
 {
     struct inject_live *taker = inject_link_taker(rule, n, now);
 
@@ -29,10 +30,13 @@ struct inject_live *inject_choose(struct inject_live *const *rule, unsigned n,
         atomic_fetch_add_explicit(&taker->hits.matched, 1, memory_order_relaxed);
         return taker;
     }
-    for (unsigned i = 0; p && i < n; i++)
-        if (rule[i]->rule.act != INJECT_LINK_DOWN &&
-            inject_decide(&rule[i]->rule, &rule[i]->hits, p, age_of(rule[i], now), index))
-            return rule[i];
+    while (p && *next < n) {
+        struct inject_live *live = rule[(*next)++];
+
+        if (live->rule.act != INJECT_LINK_DOWN &&
+            inject_decide(&live->rule, &live->hits, p, age_of(live, now), index))
+            return live;
+    }
     return NULL;
 }
 

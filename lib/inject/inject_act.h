@@ -37,17 +37,20 @@ struct inject_live *inject_link_taker(struct inject_live *const *rule, unsigned 
 
 /**
  * The rule that decides about a frame. Without a link nothing comes and goes, RoCE or not, whatever
- * other rules say; otherwise it is the first one that acts. `matched` is counted. Any thread.
+ * other rules say; otherwise it is the first one that picks the packet. If that misses, the next
+ * call has the next one. `matched` is counted. Any thread.
  *
  * @param rule  The port's rules.
  * @param n  How many.
  * @param p  The packet, as inject_read() sets it, with its direction; NULL: it is no RoCE frame.
  * @param now  The time.
+ * @param next  0 at first, then as the call before has left it: how many rules have been asked.
  * @param index  Set if a rule acts on a packet: its number among those that match.
  * @return  The rule; NULL: none acts.
  */
 struct inject_live *inject_choose(struct inject_live *const *rule, unsigned n,
-                                  const struct inject_packet *p, ns_t now, uint64_t *index);
+                                  const struct inject_packet *p, ns_t now, unsigned *next,
+                                  uint64_t *index);
 
 /**
  * Whether a rule is carried out by a copy of the frame that waits.

@@ -117,12 +117,20 @@ void site_inject_frame(struct site_inject *si, enum inject_direction direction,
     struct way *w = direction == INJECT_RX ? &si->rx : &si->tx;
     struct frame f = {.data = frame->data, .len = frame->len, .icrc_omitted = frame->icrc_omitted};
     struct inject_packet p = {.direction = direction};
-    bool is_roce = inject_read(&p, &f);
+    const struct inject_packet *roce = inject_read(&p, &f) ? &p : NULL;
+    enum inject_act taken = INJECT_NOTHING;
+    ns_t now = fabric_now(si->fabric);
+    struct inject_live *live;
     uint64_t index = 0;
-    struct inject_live *live =
-        inject_choose(si->rule, si->rules, is_roce ? &p : NULL, fabric_now(si->fabric), &index);
+    unsigned next = 0;
+    bool done = false;
 
-    switch (live ? inject_conclude(live, act(w, live, index, frame)) : INJECT_NOTHING) {
+    /* A rule that misses leaves the frame to the next one. */
+    while (!done && (live = inject_choose(si->rule, si->rules, roce, now, &next, &index)) != NULL) {
+        done = act(w, live, index, frame);
+        taken = inject_conclude(live, done);
+    }
+    switch (taken) {
     case INJECT_NOTHING:
         w->passed++;
         si->ops->pass(si->host, direction, frame);

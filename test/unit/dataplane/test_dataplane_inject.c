@@ -316,16 +316,27 @@ static void test_order(void **state)
     expect_port_itself();
 }
 
+/* An ACK has no payload: the first rule picks each and misses, so the second one has it. */
+static void test_missed(void **state)
+{
+    static const char *const text[] = {"corrupt rx opcode RC_ACK", "drop rx opcode RC_ACK count 2"};
+
+    set_rules(text, 2);
+    transfer(MESSAGES);
+    assert_int_equal(live[0].hits.acted, 0);
+    assert_int_equal(live[0].hits.missed, live[0].hits.matched);
+    assert_int_equal(live[1].hits.acted, 2);
+    assert_int_equal(live[1].hits.matched, live[0].hits.matched);
+    expect_port_itself();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_rule),
-        cmocka_unit_test(test_drop),
-        cmocka_unit_test(test_duplicate),
-        cmocka_unit_test(test_corrupt),
-        cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_remove_with_frames),
+        cmocka_unit_test(test_no_rule),    cmocka_unit_test(test_drop),
+        cmocka_unit_test(test_duplicate),  cmocka_unit_test(test_corrupt),
+        cmocka_unit_test(test_wait),       cmocka_unit_test(test_order),
+        cmocka_unit_test(test_missed),     cmocka_unit_test(test_remove_with_frames),
         cmocka_unit_test(test_remove_one),
     };
 

@@ -30,6 +30,14 @@ static unsigned set_rules(const char *const *text)
 
 static const struct inject_packet ack = {.direction = INJECT_RX, .opcode = OPCODE(PKT_RC, OP_ACK)};
 
+static struct inject_live *choose(unsigned n, const struct inject_packet *p, ns_t now,
+                                  uint64_t *index)
+{
+    unsigned next = 0;
+
+    return inject_choose(rule, n, p, now, &next, index);
+}
+
 /* The first one that acts; those before it have counted the packet if it matches. */
 static void test_first_rule(void **state)
 {
@@ -37,15 +45,28 @@ static void test_first_rule(void **state)
     unsigned n = set_rules(text);
     uint64_t index = 9;
 
-    assert_ptr_equal(inject_choose(rule, n, &ack, 1000, &index), &live[1]);
+    assert_ptr_equal(choose(n, &ack, 1000, &index), &live[1]);
     assert_int_equal(index, 0);
-    assert_ptr_equal(inject_choose(rule, n, &ack, 1000, &index), &live[2]);
+    assert_ptr_equal(choose(n, &ack, 1000, &index), &live[2]);
     assert_int_equal(live[0].hits.matched, 0);
     assert_int_equal(live[1].hits.matched, 2);
     assert_int_equal(live[2].hits.matched, 1);
     assert_int_equal(live[3].hits.matched, 0);
-    assert_null(inject_choose(rule, n, NULL, 1000, &index));
-    assert_null(inject_choose(rule, 1, &ack, 1000, &index));
+    assert_null(choose(n, NULL, 1000, &index));
+    assert_null(choose(1, &ack, 1000, &index));
+}
+
+/* Each rule that picks the packet in its turn, and then none. */
+static void test_next_rule(void **state)
+{
+    static const char *const text[RULES] = {"corrupt", "drop tx", "mark", "drop"};
+    unsigned n = set_rules(text), next = 0;
+    uint64_t index;
+
+    assert_ptr_equal(inject_choose(rule, n, &ack, 1000, &next, &index), &live[0]);
+    assert_ptr_equal(inject_choose(rule, n, &ack, 1000, &next, &index), &live[2]);
+    assert_ptr_equal(inject_choose(rule, n, &ack, 1000, &next, &index), &live[3]);
+    assert_null(inject_choose(rule, n, &ack, 1000, &next, &index));
 }
 
 /* A link that is down takes all frames, before the rules above it, for its time. */
@@ -56,13 +77,13 @@ static void test_link(void **state)
     uint64_t index;
 
     assert_null(inject_link_taker(rule, n, 1000 + 4999));
-    assert_ptr_equal(inject_choose(rule, n, &ack, 1000 + 4999, &index), &live[0]);
+    assert_ptr_equal(choose(n, &ack, 1000 + 4999, &index), &live[0]);
     assert_ptr_equal(inject_link_taker(rule, n, 1000 + 5000), &live[1]);
-    assert_ptr_equal(inject_choose(rule, n, &ack, 1000 + 5000, &index), &live[1]);
-    assert_ptr_equal(inject_choose(rule, n, NULL, 1000 + 7999, &index), &live[1]);
+    assert_ptr_equal(choose(n, &ack, 1000 + 5000, &index), &live[1]);
+    assert_ptr_equal(choose(n, NULL, 1000 + 7999, &index), &live[1]);
     assert_int_equal(live[1].hits.matched, 2);
-    assert_ptr_equal(inject_choose(rule, n, &ack, 1000 + 8000, &index), &live[0]);
-    assert_null(inject_choose(rule, n, NULL, 1000 + 8000, &index));
+    assert_ptr_equal(choose(n, &ack, 1000 + 8000, &index), &live[0]);
+    assert_null(choose(n, NULL, 1000 + 8000, &index));
 }
 
 static void test_waits(void **state)
@@ -127,9 +148,8 @@ static void test_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_rule),
-        cmocka_unit_test(test_link),
-        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_first_rule), cmocka_unit_test(test_next_rule),
+        cmocka_unit_test(test_link),       cmocka_unit_test(test_waits),
         cmocka_unit_test(test_change),
     };
 

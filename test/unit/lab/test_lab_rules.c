@@ -91,6 +91,12 @@ static void damage_is_found_unless_sealed(void **state)
     assert_true(hits(&t, 0).matched > 0);
     assert_int_equal(hits(&t, 0).missed, hits(&t, 0).matched);
     end(&t);
+    /* What a rule misses is for the next one. */
+    run_rule(&t, "h1 corrupt rx opcode RC_ACK\nfault h1 drop rx opcode RC_ACK count 1");
+    assert_int_equal(hits(&t, 0).acted, 0);
+    assert_int_equal(hits(&t, 1).acted, 1);
+    assert_int_equal(hits(&t, 1).matched, hits(&t, 0).matched);
+    end(&t);
 }
 
 static void marks_cause_cnps(void **state)
