@@ -228,7 +228,7 @@ void worker_fail_qp(struct worker_port *p, struct dp_qp *dq, ns_t now)
     engine_qp_query(dq->qp, &attr);
     if (attr.state == QPS_RESET || attr.state == QPS_ERR)
         return;
-    engine_qp_error(p->engine, dq->qp, now);
+    engine_qp_error(p->engine, dq->qp, CAUSE_program_memory, now);
     raise_event(p, &dq->events, QP_EVENT_QP_FATAL);
 }
 

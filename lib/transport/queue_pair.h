@@ -322,10 +322,11 @@ void engine_qp_modify_why(const struct qp *qp, const struct qp_attr *attr, uint3
  * Put a queue pair into the error state: its work is flushed. The owner worker.
  *
  * @param e  The engine.
- * @param qp  The queue pair.
+ * @param qp  The queue pair; in RESET it stays as it is.
+ * @param cause  Why: an incident, and the number in flushed completions.
  * @param now  The time.
  */
-void engine_qp_error(struct engine *e, struct qp *qp, ns_t now);
+void engine_qp_error(struct engine *e, struct qp *qp, enum cause cause, ns_t now);
 
 /**
  * Begin to fetch what engine_doorbell() reads of a queue pair into the cache. Any thread, while the

@@ -198,7 +198,7 @@ static void st_engine_error(struct script *s)
 {
     struct script_qp *qp = object(s, OBJ_QP, accept(s, "on") ? need(s, "a queue pair") : NULL);
 
-    engine_qp_error(s->engine, qp->qp, s->now);
+    engine_qp_error(s->engine, qp->qp, CAUSE_program_memory, s->now);
 }
 
 /* destroy QP */

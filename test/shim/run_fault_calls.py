@@ -263,6 +263,9 @@ def queue_pair_fails():
         state, = [qp["state"] for qp in daemon.show("qps") if qp["qpn"] == qpn] or ["ERR"]
         status = client.process.wait(SECONDS)
         expect(status and state == "ERR" and re.search("status 5|Work Request Flushed", client.text()), f"{state} {client.text()}")
+        newest = subprocess.run([daemon.build.uroce, "why", str(qpn), "--json", "--socket", daemon.socket],
+                                capture_output=True, text=True, timeout=20, check=True).stdout
+        expect([i["code"] for i in json.loads(newest)] == [103], newest)
     finally:
         server.kill()
         client.kill()

@@ -173,12 +173,11 @@ static int remove_rules(struct rnic *r, struct ctl_fault *reply)
 static int fail_qp(struct device *d, uint32_t qpn)
 {
     struct qp_object *q = qp_object_of(d, qpn);
-    struct ctl_modify_qp m = {.qpn = qpn, .mask = QPA_STATE, .attr.state = QPS_ERR};
     int err;
 
     if (!q)
         return -ENOENT;
-    err = qp_object_modify_by(q->o.session, &m);
+    err = qp_object_fail(q);
     if (!err)
         qp_handles_tell(q, 1u << QP_EVENT_QP_FATAL);
     return err;

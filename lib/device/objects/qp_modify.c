@@ -184,6 +184,23 @@ int qp_object_modify(struct session *sn, struct ctl_call *call)
     return qp_object_modify_by(sn, &call->reply.modify_qp); /* a copy of the request */
 }
 
+static void fail_qp(struct worker *w, void *arg)
+{
+    struct qp_object *q = arg;
+
+    engine_qp_error(qp_object_engine(q), q->dp.qp, CAUSE_error_on_purpose,
+                    q->o.session->rnic->config.clock());
+}
+
+int qp_object_fail(struct qp_object *q)
+{
+    struct ctl_modify_qp m = {.qpn = q->o.handle, .mask = QPA_STATE, .attr.state = QPS_ERR};
+
+    if (!q->ind)
+        qp_object_call(q, fail_qp, q);
+    return qp_object_modify_by(q->o.session, &m); /* from RESET, too */
+}
+
 int qp_object_query(struct session *sn, struct ctl_call *call)
 {
     struct ctl_query_qp *reply = &call->reply.query_qp;

@@ -99,6 +99,8 @@ int qp_object_create_in(struct session *sn, struct ctl_call *call);
 int qp_object_modify(struct session *sn, struct ctl_call *call);
 /* What that does of a request, which becomes its reply. sn: the queue pair's. */
 int qp_object_modify_by(struct session *sn, struct ctl_modify_qp *rq);
+/* To ERR, on purpose. */
+int qp_object_fail(struct qp_object *q);
 int qp_object_query(struct session *sn, struct ctl_call *call);
 
 /* ---- qp_end.c ---- */

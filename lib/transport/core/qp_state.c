@@ -462,13 +462,13 @@ void engine_qp_query(const struct qp *qp, struct qp_attr *attr)
     }
 }
 
-void engine_qp_error(struct engine *e, struct qp *qp, ns_t now)
+void engine_qp_error(struct engine *e, struct qp *qp, enum cause cause, ns_t now)
 {
     e->now = now;
     if (qp->state != QPS_RESET && qp->state != QPS_ERR) {
         struct incident i = {.kind = INCIDENT_CALL};
 
-        why_set_cause(qp, CAUSE_program_memory);
+        why_set_cause(qp, cause);
         why_put(e, qp, &qp->why.is, &i);
         qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
     }

@@ -505,8 +505,8 @@ static void test_held(void **state)
 
 static void test_error_state(void **state)
 {
-    engine_qp_error(t.fast.e, t.fast.qp, 1);
-    engine_qp_error(t.slow.e, t.slow.qp, 1);
+    engine_qp_error(t.fast.e, t.fast.qp, CAUSE_program_memory, 1);
+    engine_qp_error(t.slow.e, t.slow.qp, CAUSE_program_memory, 1);
     post(SQE_WRITE, 8, 4);
     send_burst();
     receive_burst();

@@ -346,7 +346,7 @@ static void rss_qp_has_no_state(void **state)
                          -EINVAL);
     f->qp = NULL;
     engine_doorbell(f->k->node[0].engine, o.rss->qp, ++f->k->now);
-    engine_qp_error(f->k->node[0].engine, o.rss->qp, ++f->k->now);
+    engine_qp_error(f->k->node[0].engine, o.rss->qp, CAUSE_program_memory, ++f->k->now);
     one_wq_free(f, &o);
 }
 
@@ -397,7 +397,7 @@ static void shared_entries(void **state)
     expect(f, 1, WC_WR_FLUSH_ERR); /* its own WQE; the others are the SRQ's */
     expect_none(f);
     assert_int_equal(srq_waiting(srq->srq), 3);
-    engine_qp_error(f->k->node[0].engine, f->qp->qp, ++f->k->now);
+    engine_qp_error(f->k->node[0].engine, f->qp->qp, CAUSE_program_memory, ++f->k->now);
     assert_int_equal(f->k->last_wqe, 1);
     raw_rules(f->k, NULL, 0);
     raw_queue_destroy(rss);

@@ -128,7 +128,7 @@ static void change_state(struct world *w)
         a.state = QPS_RTR;
         assert_int_equal(engine_qp_modify(e, w->q[i]->qp, &a, QPA_STATE, NULL, 5, ++w->k->now), 0);
     } else if (!below(w, 4)) {
-        engine_qp_error(e, w->q[i]->qp, ++w->k->now);
+        engine_qp_error(e, w->q[i]->qp, CAUSE_program_memory, ++w->k->now);
     }
 }
 
