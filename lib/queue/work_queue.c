@@ -10,7 +10,6 @@
 
 #include "work_queue.h"
 
-#define MAX_MESSAGE (UINT64_C(1) << 31)
 #define SEND_FLAGS_KNOWN                                                                       \
     (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE | SQE_SGE_IN_HEADER | SQE_IP_CSUM | \
      SQE_TIMED)
@@ -86,7 +85,7 @@ static int move_sge(const struct work_queue *q, struct send_wqe *wqe)
     wqe->sge[0] = wqe->h.sge;
     memset(wqe->h.words, 0, sizeof(wqe->h.words));
     wqe->h.inline_len = 0;
-    return wqe->sge[0].length <= MAX_MESSAGE ? 0 : -EINVAL;
+    return 0;
 }
 
 int send_queue_take(struct work_queue *q, struct send_wqe *wqe)
@@ -108,7 +107,7 @@ int send_queue_take(struct work_queue *q, struct send_wqe *wqe)
     if (unlikely(wqe->h.num_sge > q->max_sge))
         return -EINVAL;
     copy_sges(wqe->sge, entry + 1, wqe->h.num_sge);
-    return likely(sum_lengths(wqe->sge, wqe->h.num_sge) <= MAX_MESSAGE) ? 0 : -EINVAL;
+    return 0;
 }
 
 int recv_queue_take(struct work_queue *q, struct recv_wqe *wqe)

@@ -53,8 +53,8 @@ int work_queue_pending(const struct work_queue *q);
  *     kind, and the other is 0: inline data has no SGEs, and opcodes that carry no data have
  *     neither.
  * @return  0; -EINVAL: the WQE is malformed (unknown opcode or flag, too many SGEs, too much inline
- *     data, inline data with an opcode that cannot carry it, SGE lengths that add up to more than
- *     2^31). It is taken all the same, and wqe->h.wr_id is valid.
+ *     data, inline data with an opcode that cannot carry it). It is taken all the same, and
+ *     wqe->h.wr_id is valid. The lengths of SGEs are not looked at.
  */
 int send_queue_take(struct work_queue *q, struct send_wqe *wqe);
 

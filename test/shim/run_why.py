@@ -71,6 +71,7 @@ CASES = [
     ("atomic_misaligned", "refused_request", "atomic_misaligned"),
     ("read_on_uc", "request_of_other_service", "request_of_other_service"),
     ("message_too_long", "request_too_long", "request_too_long"),
+    ("message_far_too_long", "request_too_long", "request_too_long"),
     ("atomic_of_16_bytes", "atomic_length", "atomic_length"),
     ("invalidate_region", None, "invalidate_refused"),
     ("local_invalidate_region", "local_invalidate", "local_invalidate"),

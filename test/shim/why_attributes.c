@@ -61,14 +61,25 @@ static void read_on_uc(void)
     post_to_b(IBV_WR_RDMA_READ, 64);
 }
 
-static void message_too_long(void)
+static void message_of(uint32_t half)
 {
     struct ibv_sge sge[2];
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 2};
 
     connect_both();
-    sge[0] = sge[1] = piece(&a, 0x30000000);
+    sge[0] = sge[1] = piece(&a, half);
     post(&wr, NULL);
+}
+
+static void message_too_long(void)
+{
+    message_of(0x30000000);
+}
+
+/* More than a length of 32 bits. */
+static void message_far_too_long(void)
+{
+    message_of(UINT32_MAX);
 }
 
 static void atomic_of_16_bytes(void)
@@ -321,6 +332,7 @@ const struct why_case why_attributes[] = {
     CASE(atomic_misaligned),
     CASE(read_on_uc),
     CASE(message_too_long),
+    CASE(message_far_too_long),
     CASE(atomic_of_16_bytes),
     CASE(invalidate_region),
     CASE(local_invalidate_region),

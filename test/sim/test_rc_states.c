@@ -130,7 +130,7 @@ static void malformed_work_requests(void **state)
     malformed_send(spoil_sges, WC_LOC_QP_OP_ERR);
     malformed_send(spoil_inline_len, WC_LOC_QP_OP_ERR);
     malformed_send(spoil_inline_read, WC_LOC_QP_OP_ERR);
-    malformed_send(spoil_lengths, WC_LOC_QP_OP_ERR);
+    malformed_send(spoil_lengths, WC_LOC_LEN_ERR);
     malformed_send(spoil_atomic_len, WC_LOC_LEN_ERR);
 }
 
