@@ -115,31 +115,32 @@ static bool read_packet(struct port_inject *pi, struct inject_packet *p, const s
     return is_roce;
 }
 
-static bool act(struct port_inject *pi, struct held_list *list, const struct inject_live *live,
-                uint64_t index, struct frame *f, ns_t now)
+/* A frame that is at the rules. */
+struct passing {
+    struct port_inject *pi;
+    struct held_list *list;
+    struct frame *f;
+    ns_t now;
+};
+
+static bool act(void *passing, const struct inject_live *live, uint64_t index)
 {
+    struct passing *g = passing;
+
     if (inject_waits(live->rule.act))
-        return hold(pi, list, f, live, now);
-    return inject_change(&live->rule, index, f);
+        return hold(g->pi, g->list, g->f, live, g->now);
+    return inject_change(&live->rule, index, g->f);
 }
 
-/* Whether the frame itself goes on, perhaps changed. *taken: what took it away. A rule that misses
- * leaves the frame to the next one. */
+/* Whether the frame itself goes on, perhaps changed. *taken: what took it away. */
 static bool pass(struct port_inject *pi, struct inject_packet *p, struct frame *f, ns_t now,
                  enum inject_act *taken)
 {
     struct held_list *list = p->direction == INJECT_RX ? &pi->rx : &pi->tx;
     const struct inject_packet *roce = read_packet(pi, p, f) ? p : NULL;
-    struct inject_live *live;
-    uint64_t index = 0;
-    unsigned next = 0;
-    bool done = false;
+    struct passing passing = {pi, list, f, now};
 
-    *taken = INJECT_NOTHING;
-    while (!done && (live = inject_choose(pi->rule, pi->rules, roce, now, &next, &index)) != NULL) {
-        done = act(pi, list, live, index, f, now);
-        *taken = inject_conclude(live, done);
-    }
+    *taken = inject_apply(pi->rule, pi->rules, roce, now, act, &passing);
     list->passed += *taken == INJECT_NOTHING;
     return *taken == INJECT_NOTHING;
 }

@@ -83,3 +83,19 @@ enum inject_act inject_conclude(struct inject_live *live, bool done)
         return INJECT_DROP;
     return act == INJECT_DELAY || act == INJECT_REORDER ? act : INJECT_NOTHING;
 }
+
+enum inject_act inject_apply(struct inject_live *const *rule, unsigned n,
+                             const struct inject_packet *p, ns_t now, inject_act_fn *act, void *ctx)
+{
+    enum inject_act taken = INJECT_NOTHING;
+    struct inject_live *live;
+    uint64_t index = 0;
+    unsigned next = 0;
+    bool done = false;
+
+    while (!done && (live = inject_choose(rule, n, p, now, &next, &index)) != NULL) {
+        done = act(ctx, live, index);
+        taken = inject_conclude(live, done);
+    }
+    return taken;
+}

@@ -104,4 +104,30 @@ bool inject_change(const struct inject_rule *rule, uint64_t index, struct frame 
  */
 enum inject_act inject_conclude(struct inject_live *live, bool done);
 
+/**
+ * Carries a rule out.
+ *
+ * @param ctx  As inject_apply() was given it.
+ * @param live  The rule.
+ * @param index  The packet's number among those that match.
+ * @return  False: it misses, as the packet does not have what it changes, or a copy has no room.
+ */
+typedef bool inject_act_fn(void *ctx, const struct inject_live *live, uint64_t index);
+
+/**
+ * What the rules make of a frame: inject_choose(), act and inject_conclude(), until a rule does not
+ * miss. Any thread.
+ *
+ * @param rule  The port's rules.
+ * @param n  How many.
+ * @param p  As for inject_choose().
+ * @param now  The time.
+ * @param act  Called for each rule that picks the packet.
+ * @param ctx  For act.
+ * @return  As of inject_conclude().
+ */
+enum inject_act inject_apply(struct inject_live *const *rule, unsigned n,
+                             const struct inject_packet *p, ns_t now, inject_act_fn *act,
+                             void *ctx);
+
 #endif

@@ -98,9 +98,17 @@ static void link_goes_down(void *object, uint64_t value)
 
 /* ---- rules ---- */
 
-static bool act(struct way *w, const struct inject_live *live, uint64_t index,
-                struct fabric_frame *frame)
+/* A frame that is at the rules. */
+struct passing {
+    struct way *way;
+    struct fabric_frame *frame;
+};
+
+static bool act(void *passing, const struct inject_live *live, uint64_t index)
 {
+    const struct passing *g = passing;
+    struct fabric_frame *frame = g->frame;
+    struct way *w = g->way;
     struct frame f = {.data = frame->data, .len = frame->len, .icrc_omitted = frame->icrc_omitted};
     bool done;
 
@@ -118,19 +126,9 @@ void site_inject_frame(struct site_inject *si, enum inject_direction direction,
     struct frame f = {.data = frame->data, .len = frame->len, .icrc_omitted = frame->icrc_omitted};
     struct inject_packet p = {.direction = direction};
     const struct inject_packet *roce = inject_read(&p, &f) ? &p : NULL;
-    enum inject_act taken = INJECT_NOTHING;
-    ns_t now = fabric_now(si->fabric);
-    struct inject_live *live;
-    uint64_t index = 0;
-    unsigned next = 0;
-    bool done = false;
+    struct passing passing = {w, frame};
 
-    /* A rule that misses leaves the frame to the next one. */
-    while (!done && (live = inject_choose(si->rule, si->rules, roce, now, &next, &index)) != NULL) {
-        done = act(w, live, index, frame);
-        taken = inject_conclude(live, done);
-    }
-    switch (taken) {
+    switch (inject_apply(si->rule, si->rules, roce, fabric_now(si->fabric), act, &passing)) {
     case INJECT_NOTHING:
         w->passed++;
         si->ops->pass(si->host, direction, frame);

@@ -131,7 +131,7 @@ static void test_flush(void **state)
     struct test_mr mr[2];
     struct test_cq cq[2];
 
-    _Static_assert(PACKETS > 3 * FRAME_BURST, "a pass after a pause is enough");
+    _Static_assert(PACKETS > 3 * FRAME_BURST, "a pass after a pause is not enough");
     dataplane_start(&dp, 1, &config);
     for (unsigned i = 0; i < 2; i++) {
         cq_open(&dp, i, &cq[i]);
